@@ -8,7 +8,7 @@
 //! implements the traits of [`session`] and [`room`].
 //!
 //! - [`session`]: the interface to a session's index and pools; [`list`]: the lists of a pool;
-//! - [`carried`]: the pages of a call; [`bin`]: pages to free after unlocking; [`tally`]: the number
+//! - [`cause`]: the reason for an eviction; [`carried`]: the pages of a call; [`bin`]: pages to free after unlocking; [`tally`]: the number
 //!   of pages of each pool;
 //! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests; [`walk`]:
 //!   operations on whole shards;
@@ -21,6 +21,7 @@
 
 pub mod bin;
 pub mod carried;
+pub mod cause;
 pub mod evict;
 pub mod flush;
 pub mod get;

@@ -124,11 +124,24 @@ const char *dd_hooks_filesystem(unsigned int i);
 int dd_settle(void);
 void dd_settle_stop(void);
 
+/* What makes pages at the host invalid, as the event dd_invalidate tells it. */
+enum dd_change {
+	DD_CHANGE_REMOVED = 0,		/* left the page cache, and is not put */
+	DD_CHANGE_DIRTIED = 1,
+	DD_CHANGE_TRUNCATED = 2,
+	DD_CHANGE_INVALIDATED = 3,
+	DD_CHANGE_WRITTEN = 4,		/* a direct write */
+	DD_CHANGE_SWAPPED = 5,		/* two files swapped blocks */
+	DD_CHANGE_SWAP_FILE = 6,
+};
+
 /* Implemented in Rust. */
 void dd_on_folio_removed(struct folio *folio, bool reclaimed);
 void dd_on_folios_freed(struct folio_batch *batch);
-void dd_on_content_change(struct address_space *mapping, u64 first, u64 last);
-void dd_on_range_change(struct address_space *mapping, u64 first, u64 last);
+void dd_on_content_change(struct address_space *mapping, u64 first, u64 last,
+			  enum dd_change change);
+void dd_on_range_change(struct address_space *mapping, u64 first, u64 last,
+			enum dd_change change);
 void dd_on_shutdown(const struct super_block *sb, bool done);
 bool dd_on_readahead_wanted(void);
 void dd_on_readahead(struct readahead_control *rac);

@@ -30,9 +30,10 @@ static DEFINE_PER_CPU(long, dd_busy);
 #define DD_CALLBACK(name) \
 	static void name(struct ftrace_regs *fregs, unsigned long parent_ip)
 
-static void dd_folio_changes(struct address_space *mapping, struct folio *folio)
+static void dd_folio_changes(struct address_space *mapping, struct folio *folio,
+			     enum dd_change change)
 {
-	dd_on_content_change(mapping, folio->index, folio_next_index(folio) - 1);
+	dd_on_content_change(mapping, folio->index, folio_next_index(folio) - 1, change);
 }
 
 /* void __filemap_remove_folio(struct folio *, void *shadow) */
@@ -50,7 +51,7 @@ DD_CALLBACK(dd_remove_batch)
 	int i;
 
 	for (i = 0; i < folio_batch_count(batch); i++)
-		dd_folio_changes(mapping, batch->folios[i]);
+		dd_folio_changes(mapping, batch->folios[i], DD_CHANGE_REMOVED);
 }
 
 /* void free_unref_folios(struct folio_batch *) */
@@ -76,7 +77,7 @@ DD_CALLBACK(dd_direct_write_begins)
 	if ((iter->flags & direct_write) != direct_write || iter->iomap.length || !iter->len)
 		return;
 	dd_on_content_change(iter->inode->i_mapping, iter->pos >> PAGE_SHIFT,
-			     (iter->pos + iter->len - 1) >> PAGE_SHIFT);
+			     (iter->pos + iter->len - 1) >> PAGE_SHIFT, DD_CHANGE_WRITTEN);
 }
 
 static void dd_blocks_change(struct inode *inode, u32 block, u32 count)
@@ -86,7 +87,7 @@ static void dd_blocks_change(struct inode *inode, u32 block, u32 count)
 
 	if (count)
 		dd_on_content_change(inode->i_mapping, first >> PAGE_SHIFT,
-				     (end - 1) >> PAGE_SHIFT);
+				     (end - 1) >> PAGE_SHIFT, DD_CHANGE_SWAPPED);
 }
 
 /*
@@ -108,7 +109,7 @@ DD_CALLBACK(dd_swapped_to)
 	struct file *file = DD_ARG(fregs, 1);
 
 	/* No hook at the exit is needed: pages of a swap file are not put until swapoff. */
-	dd_on_content_change(file->f_mapping, 0, U64_MAX);
+	dd_on_content_change(file->f_mapping, 0, U64_MAX, DD_CHANGE_SWAP_FILE);
 }
 
 /*
@@ -122,7 +123,7 @@ DD_CALLBACK(dd_swapped_to)
 /* void __folio_mark_dirty(struct folio *, struct address_space *, int warn) */
 DD_CALLBACK(dd_dirtied)
 {
-	dd_folio_changes(DD_ARG(fregs, 1), DD_ARG(fregs, 0));
+	dd_folio_changes(DD_ARG(fregs, 1), DD_ARG(fregs, 0), DD_CHANGE_DIRTIED);
 }
 
 /*
@@ -138,7 +139,7 @@ DD_CALLBACK(dd_dirtied_in_cache)
 	 * has not been put since. Most writes return here.
 	 */
 	if (!folio_test_dirty(folio))
-		dd_folio_changes(DD_ARG(fregs, 0), folio);
+		dd_folio_changes(DD_ARG(fregs, 0), folio, DD_CHANGE_DIRTIED);
 }
 
 /*
@@ -166,10 +167,10 @@ static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t len
 
 	this_cpu_inc(dd_busy);
 	if (changes)
-		dd_on_range_change(mapping, first, last);
+		dd_on_range_change(mapping, first, last, DD_CHANGE_TRUNCATED);
 	truncate_inode_pages_range(mapping, lstart, lend);
 	if (changes)
-		dd_on_range_change(mapping, first, last);
+		dd_on_range_change(mapping, first, last, DD_CHANGE_TRUNCATED);
 	this_cpu_dec(dd_busy);
 }
 
@@ -178,9 +179,9 @@ static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t e
 	int ret;
 
 	this_cpu_inc(dd_busy);
-	dd_on_range_change(mapping, start, end);
+	dd_on_range_change(mapping, start, end, DD_CHANGE_INVALIDATED);
 	ret = invalidate_inode_pages2_range(mapping, start, end);
-	dd_on_range_change(mapping, start, end);
+	dd_on_range_change(mapping, start, end, DD_CHANGE_INVALIDATED);
 	this_cpu_dec(dd_busy);
 	return ret;
 }

@@ -18,10 +18,12 @@ macro_rules! opaque {
 use opaque;
 
 pub(crate) mod cgroup;
+pub(crate) mod change;
 pub(crate) mod cpu;
 pub(crate) mod folio;
 pub(crate) mod hooks;
 pub(crate) mod machine;
 pub(crate) mod mapping;
 pub(crate) mod readahead;
+pub(crate) mod tracepoints;
 pub(crate) mod worker;

@@ -33,6 +33,8 @@ mod pools;
 #[path = "../../shim/published.rs"]
 mod published;
 mod state;
+#[path = "../../shim/tracepoint.rs"]
+mod tracepoint;
 
 use crate::ffi::machine;
 use crate::ffi::worker::Worker;

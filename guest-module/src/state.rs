@@ -6,8 +6,9 @@
 //! commands are built on it.
 
 use crate::counters::{count, Counters};
+use crate::ffi::change::Change;
 use crate::ffi::worker::Worker;
-use crate::ffi::{cpu, machine};
+use crate::ffi::{cpu, machine, tracepoints};
 use crate::filesystems::Filesystems;
 use crate::hooks::departures::Departures;
 use crate::host::attachment::Attachment;
@@ -115,21 +116,45 @@ impl State {
 
     /// Clears the bits of pages `first..=last`, because their content changes or because they leave
     /// the page cache without a put. Any context.
-    pub(crate) fn content_changed(&self, file: &FileKey, first: u64, last: u64) {
-        self.changed(file, first, last, || ());
+    pub(crate) fn content_changed(&self, file: &FileKey, pages: (u64, u64), change: Change) {
+        self.changed(file, pages, change, || ());
     }
 
     /// Does the same for a range that may be large. Sleeps.
-    pub(crate) fn range_changed(&self, file: &FileKey, first: u64, last: u64) {
-        self.changed(file, first, last, cpu::cond_resched);
+    pub(crate) fn range_changed(&self, file: &FileKey, pages: (u64, u64), change: Change) {
+        self.changed(file, pages, change, cpu::cond_resched);
     }
 
-    fn changed(&self, file: &FileKey, first: u64, last: u64, pause: impl FnMut()) {
+    fn changed(
+        &self,
+        file: &FileKey,
+        (first, last): (u64, u64),
+        change: Change,
+        pause: impl FnMut(),
+    ) {
         count!(self, changes);
         let cleared = self.map.invalidate(file, first, last, pause);
         if cleared > 0 {
-            count!(self, invalidated, cleared);
+            self.invalidated(file, (first, last), cleared, change);
             self.flushes.push_pages(*file, first, last);
+        }
+    }
+
+    /// Counts pages `first..=last` of a file, of which `cleared` were in the map.
+    fn invalidated(&self, file: &FileKey, (first, last): (u64, u64), cleared: u64, change: Change) {
+        count!(self, invalidated, cleared);
+        if tracepoints::invalidate_is_on() {
+            let FileKey {
+                inode, filesystem, ..
+            } = *file;
+            tracepoints::invalidate(filesystem, inode, first, last, cleared, change.word());
+        }
+    }
+
+    /// Counts pages of any files that were forgotten together.
+    pub(crate) fn forgotten(&self, cleared: u64, change: Change) {
+        if cleared > 0 {
+            self.invalidated(&FileKey::default(), (0, u64::MAX), cleared, change);
         }
     }
 

@@ -15,6 +15,7 @@ use ddabi::genl::{Attribute, HostCommand, Mode, AUTOMATIC};
 use ddabi::pool::MAX_WEIGHT;
 use ddabi::ssd::Waiting;
 use ddabi::ABI_VERSION;
+use ddcore::host::cause::Cause;
 use ddcore::host::evict::{evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::session::TierKind;
@@ -219,7 +220,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
         (None, None) => {
             let (mut evicted, mut from) = (0, 0);
             while let Some((vm, session)) = host.next_vm(from).filter(|_| evicted < STEP) {
-                evicted += evict_all(&*session, STEP - evicted);
+                evicted += evict_all(&*session, STEP - evicted, Cause::Command);
                 from = vm.number.saturating_add(1);
             }
             (evicted, host.tier.used() + host.ssd.used())
@@ -229,7 +230,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
         }
         (Some(vm), None) => {
             let (_, session) = find_vm(host, vm, reply)?;
-            let evicted = evict_all(&*session, STEP);
+            let evicted = evict_all(&*session, STEP, Cause::Command);
             (evicted, session.used() + session.state().ssd())
         }
         (Some(vm), Some(pool)) => {
@@ -237,7 +238,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
             if session.pool(pool).is_none() {
                 return Err(reply.explain(c"the VM has no such pool", ENOENT));
             }
-            let evicted = evict_pool(&*session, pool, STEP);
+            let evicted = evict_pool(&*session, (pool, Cause::Command), STEP);
             let ssd = counted(&*session, pool, TierKind::Ssd).used;
             (evicted, session.gauge(pool).map_or(0, Gauge::held) + ssd)
         }

@@ -5,7 +5,6 @@
 use ddabi::counters::HostCounters;
 use ddabi::pool::{histogram_bucket, Histogram, HISTOGRAM_BUCKETS};
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
-use kernel::time::{Instant, Monotonic};
 
 /// A counter, or a gauge that also falls.
 pub(crate) struct Counter(Atomic<u64>);
@@ -40,9 +39,8 @@ impl Latency {
         Self([const { Counter::new() }; HISTOGRAM_BUCKETS])
     }
 
-    /// Counts a call that began at `start` and ends now.
-    pub(crate) fn record(&self, start: Instant<Monotonic>) {
-        let nanoseconds = start.elapsed().as_nanos().max(0) as u64;
+    /// Counts a call that took so many nanoseconds.
+    pub(crate) fn record(&self, nanoseconds: u64) {
         self.0[histogram_bucket(nanoseconds)].add(1);
     }
 

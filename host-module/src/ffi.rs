@@ -14,3 +14,4 @@ pub(crate) mod queue;
 pub(crate) mod random;
 pub(crate) mod shrinker;
 pub(crate) mod table;
+pub(crate) mod tracepoints;

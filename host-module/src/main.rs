@@ -51,6 +51,8 @@ mod ssd;
 mod state;
 mod stats;
 mod tier;
+#[path = "../../shim/tracepoint.rs"]
+mod tracepoint;
 mod vm;
 
 use crate::ffi::kvm::KvmHooks;

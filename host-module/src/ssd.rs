@@ -16,7 +16,7 @@ pub(crate) mod reclaim;
 pub(crate) mod segment;
 pub(crate) mod write;
 
-use crate::ffi::queue;
+use crate::ffi::{queue, tracepoints};
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::device::Device;
@@ -163,6 +163,7 @@ impl Ssd {
         let free = self.devices.lock().iter().position(Option::is_none);
         let number = free.ok_or(ENOSPC)?;
         let device = open(number)?;
+        device.tell_state();
         self.places.add(device.places(), Relaxed);
         self.devices.lock()[number] = Some(device);
         Ok(number as u32)
@@ -171,6 +172,9 @@ impl Ssd {
     /// Forgets a device that has no pages any more. The caller holds `control`.
     pub(crate) fn forget(&self, number: usize) {
         let device = self.devices.lock().get_mut(number).and_then(Option::take);
+        if device.is_some() && tracepoints::ssd_state_is_on() {
+            tracepoints::ssd_state(number as u32, c"gone");
+        }
         // Closed without the lock.
         drop(device);
     }

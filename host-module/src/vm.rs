@@ -16,6 +16,7 @@ pub(crate) mod shard;
 pub(crate) mod teardown;
 
 use crate::counters::TOTALS;
+use crate::ffi::tracepoints;
 use crate::genl::send_event;
 use crate::memory::quietly;
 use crate::number::Number;
@@ -29,6 +30,7 @@ use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
 use ddcore::current_session::{CurrentSession, Refused};
 use ddcore::host::standing::{entitlement, settle, Standing};
+use ddcore::host::Session as _;
 use ddcore::partition::part;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -209,6 +211,9 @@ impl Vm {
     pub(crate) fn register(&self, session: Arc<Session>) {
         let old = self.current_session.lock().begin(session.id, session);
         self.settle();
+        if tracepoints::vm_register_is_on() {
+            tracepoints::vm_register(self.number, self.pid, old.is_some());
+        }
         match old {
             Some(old) => Teardowns::add(&self.teardowns, &old),
             None => self.tell(Event::VmCame),
@@ -235,6 +240,10 @@ impl Vm {
     /// they leave goes when the last of them drops the session.
     fn ended(&self, session: &Arc<Session>) {
         self.settle();
+        if tracepoints::vm_unregister_is_on() {
+            let pages = session.used() + session.state().ssd();
+            tracepoints::vm_unregister(self.number, self.pid, pages);
+        }
         Teardowns::add(&self.teardowns, session);
         self.tell(Event::VmWent);
     }

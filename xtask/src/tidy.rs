@@ -12,6 +12,7 @@ mod mutation;
 mod name;
 mod size;
 mod title;
+mod tracepoint;
 
 use std::{fs, path::Path, process::Command};
 
@@ -59,6 +60,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         link::check(&sources, top),
         mutation::check(top)?,
         title::check(&sources, top)?,
+        tracepoint::check(&sources),
     ]
     .concat();
     eprintln!("{}", size::report(&sources));

@@ -5,6 +5,7 @@
 
 use super::bin::Bin;
 use super::carried::Page;
+use super::cause::Cause;
 use super::list::{self, is_ssd, ssd_list, victim};
 use super::notice::Fresh;
 use super::pressure::Gauge;
@@ -43,11 +44,22 @@ impl Freed {
     }
 }
 
+/// How pages of a VM leave the memory tier by weight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// The pages that the VM is entitled to.
+    pub(super) entitlement: u64,
+    /// Whether pages of pools in both tiers are demoted, as far as the SSD tier takes them now.
+    pub(super) demotes: bool,
+    /// The reason.
+    pub(super) cause: Cause,
+}
+
 /// Evicts up to `pages` of a pool: from each shard in turn, the oldest of the class that the policy
 /// chooses. They go to a stock if one is given. Returns their number.
 pub fn evict<S: Session>(
     session: &S,
-    pool: u32,
+    (pool, cause): (u32, Cause),
     pages: u64,
     stock: Option<&impl Stock<S::Page>>,
 ) -> u64 {
@@ -76,19 +88,20 @@ pub fn evict<S: Session>(
     state.rotor.swap(turn);
     if evicted > 0 {
         state.reading.expire();
+        session.tell_evicted(pool, TierKind::Memory, evicted, cause);
     }
     evicted
 }
 
 /// Evicts up to `most` pages of a session, of one pool after the other. The guest gets notices, as
 /// far as there is room for them. Returns the number of pages.
-pub fn evict_all<S: Session>(session: &S, most: u64) -> u64 {
+pub fn evict_all<S: Session>(session: &S, most: u64, cause: Cause) -> u64 {
     let mut evicted = 0;
     for pool in 0..session.pool_count() {
         if evicted == most {
             break;
         }
-        evicted += evict_pool(session, pool, most - evicted);
+        evicted += evict_pool(session, (pool, cause), most - evicted);
     }
     evicted
 }
@@ -96,16 +109,21 @@ pub fn evict_all<S: Session>(session: &S, most: u64) -> u64 {
 /// Evicts the pages that a pool holds now, up to `most`. Pages put during the call may stay, so that
 /// a guest that puts as fast as pages are evicted cannot keep the caller here. Returns the number of
 /// pages.
-pub fn evict_pool<S: Session>(session: &S, pool: u32, most: u64) -> u64 {
+pub fn evict_pool<S: Session>(session: &S, (pool, cause): (u32, Cause), most: u64) -> u64 {
     let wanted = counted(session, pool, TierKind::Memory).used.min(most);
-    let evicted = evict(session, pool, wanted, None::<&()>);
+    let evicted = evict(session, (pool, cause), wanted, None::<&()>);
     let wanted = counted(session, pool, TierKind::Ssd).used;
-    evicted + evict_ssd(session, pool, wanted.min(most - evicted), u64::MAX)
+    evicted + evict_ssd(session, (pool, cause), wanted.min(most - evicted), u64::MAX)
 }
 
 /// Evicts the oldest pages of a pool in the SSD tier: up to `pages`, whose stamps are at most `last`.
 /// Returns their number.
-pub fn evict_ssd<S: Session>(session: &S, pool: u32, pages: u64, last: u64) -> u64 {
+pub fn evict_ssd<S: Session>(
+    session: &S,
+    (pool, cause): (u32, Cause),
+    pages: u64,
+    last: u64,
+) -> u64 {
     let list = ssd_list(pool);
     let mut evicted = 0;
     for shard in 0..S::SHARDS {
@@ -123,6 +141,9 @@ pub fn evict_ssd<S: Session>(session: &S, pool: u32, pages: u64, last: u64) -> u
             session.cond_resched();
         }
     }
+    if evicted > 0 {
+        session.tell_evicted(pool, TierKind::Ssd, evicted, cause);
+    }
     evicted
 }
 
@@ -135,29 +156,27 @@ pub fn oldest_ssd_stamp<S: Session>(session: &S, pool: u32) -> Option<u64> {
 /// Removes up to `pages` of a session from the memory tier, by Algorithm 1 among its pools: a guest
 /// with its pages in a thousand pools gives a batch like any other. Returns their number.
 ///
-/// `entitlement` is that of the VM. If it uses spare pages of its peers, its pools share what it
-/// holds. If `demotes` is set, pages of pools in both tiers are demoted, as far as the SSD tier takes
-/// them now; the others are evicted.
+/// If the VM uses spare pages of its peers, its pools share what it holds.
 pub(super) fn evict_by_weight<S>(
     session: &S,
     pages: u64,
-    (entitlement, demotes): (u64, bool),
+    how: How,
     stock: Option<&impl Stock<S::Page>>,
 ) -> Freed
 where
     S: Session<Page: Page>,
 {
-    let choose = || choose(session, pages, |used| entitlement.max(used));
+    let choose = || choose(session, pages, |used| how.entitlement.max(used));
     let mut demoted = 0;
     let all = collect(pages, pages, choose, |pool, pages| {
         let pool = pool as u32;
         // A demoted page keeps its memory until it is written, so that it is not for the stock.
-        let moved = match demotes && stock.is_none() && session.ssd_share(pool) > 0 {
+        let moved = match how.demotes && stock.is_none() && session.ssd_share(pool) > 0 {
             true => demote(session, pool, pages),
             false => 0,
         };
         demoted += moved;
-        moved + evict(session, pool, pages - moved, stock)
+        moved + evict(session, (pool, how.cause), pages - moved, stock)
     });
     Freed {
         evicted: all - demoted,
@@ -172,7 +191,8 @@ pub(super) fn shrink<S: Session>(session: &S, pages: u64) -> u64 {
     let left = session.used().saturating_sub(pages);
     let choose = || choose(session, TURN, |_| left);
     collect(pages, TURN, choose, |pool, pages| {
-        evict(session, pool as u32, pages, None::<&()>)
+        let pool = (pool as u32, Cause::Shortage);
+        evict(session, pool, pages, None::<&()>)
     })
 }
 
@@ -224,29 +244,37 @@ pub(super) fn oldest_age<S: Session>(session: &S, now: u64) -> Option<u64> {
 pub(super) fn evict_aged<S: Session>(
     session: &S,
     (now, least): (u64, u64),
-    pages: u64,
+    (pages, cause): (u64, Cause),
     stock: Option<&impl Stock<S::Page>>,
 ) -> u64 {
     let mut evicted = 0;
     for shard in 0..S::SHARDS {
         let mut list = 0;
         while evicted < pages {
+            // One list in a turn, whose pool is known afterwards.
+            let mut chosen = None;
             let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |index| {
                 let lists = index.storage().lists().len();
                 while list < lists {
                     let stamp = index.oldest_stamp(list as u16);
                     let is_old = stamp.is_some_and(|stamp| age(now, stamp) >= least);
                     if is_old && !is_ssd(list as u16) {
+                        if chosen.is_some_and(|chosen| chosen != list) {
+                            return None;
+                        }
+                        chosen = Some(list);
                         return Some((list as u16, BLOCK_PAGES as u32));
                     }
                     list += 1;
                 }
                 None
             });
-            if got == 0 {
+            let Some(chosen) = chosen.filter(|_| got > 0) else {
                 break;
-            }
+            };
             evicted += got;
+            let pool = list::pool(chosen as u16);
+            session.tell_evicted(pool, TierKind::Memory, got, cause);
         }
     }
     evicted

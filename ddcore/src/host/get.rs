@@ -57,6 +57,12 @@ pub fn give<S: Session>(
     is_given
 }
 
+/// Returns the number of pages of a run that were taken out of the SSD tier.
+pub fn from_ssd<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u32 {
+    let owners = carried.owners[place..place + run.pages as usize].iter();
+    owners.filter(|owner| list::is_ssd(**owner)).count() as u32
+}
+
 /// Returns the number of pages of a run that belonged to other pools than the run's.
 pub fn foreign<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u64 {
     let owners = carried.owners[place..place + run.pages as usize].iter();

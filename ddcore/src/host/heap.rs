@@ -31,7 +31,9 @@ pub use vm::Vm;
 pub use vm_list::VmList;
 
 use super::carried::Page;
+use super::cause::Cause;
 use super::room;
+use super::session::TierKind;
 use crate::host::evict::Freed;
 use crate::index::{Held, Removed};
 use core::sync::atomic::AtomicU64;
@@ -100,6 +102,19 @@ pub trait Owner: Sized {
     fn vm_ssd_share(_session: &Session<Self>) -> u32 {
         0
     }
+
+    /// Called after pages of a pool were evicted from a tier.
+    fn tell_evicted(
+        _session: &Session<Self>,
+        _pool: u32,
+        _tier: TierKind,
+        _pages: u64,
+        _cause: Cause,
+    ) {
+    }
+
+    /// Called after pages of a pool moved to a tier.
+    fn tell_relocated(_session: &Session<Self>, _pool: u32, _to: TierKind, _pages: u64) {}
 
     /// Returns the capacity of the SSD tier in pages.
     #[inline]

@@ -9,9 +9,10 @@
 
 use super::bin::Bin;
 use super::carried::Page;
+use super::cause::Cause;
 use super::list::{self, list, ssd_list, victim, SSD_CLASS};
 use super::notice::Fresh;
-use super::session::{Count, Session};
+use super::session::{Count, Session, TierKind};
 use super::tally::Tally;
 use crate::index::{End, Index, Reason, Stretch, BLOCK_PAGES};
 use crate::number::Number;
@@ -122,7 +123,7 @@ where
         return 0;
     };
     let now = session.now();
-    in_turns(session, pages, |shard, most| {
+    let moved = in_turns(session, pages, |shard, most| {
         let step = Step::begin(session, shard, most, |index| {
             let class = victim(index, pool, order, now)?;
             Some((list(pool, class), End::Oldest))
@@ -134,7 +135,11 @@ where
         let (placed, stamp) = session.put_on_ssd(&run, step.pages())?;
         step.stretch.truncate(placed);
         Some(step.finish(session, shard, (ssd_list(pool), stamp)))
-    })
+    });
+    if moved > 0 {
+        session.tell_relocated(pool, TierKind::Ssd, moved);
+    }
+    moved
 }
 
 /// Moves up to `pages` of a pool from the SSD tier to the memory tier, the newest first. The caller
@@ -147,7 +152,7 @@ pub fn promote<S>(session: &S, pool: u32, pages: u64) -> u64
 where
     S: Session<Page: Page>,
 {
-    in_turns(session, pages, |shard, most| {
+    let moved = in_turns(session, pages, |shard, most| {
         let step = Step::begin(session, shard, most, |_| {
             Some((ssd_list(pool), End::Newest))
         });
@@ -164,18 +169,22 @@ where
             Some(pages) if pages > 0 => step.stretch.truncate(pages),
             Some(_) => {
                 step.stretch.truncate(1);
-                drop_lost(session, shard, &step.stretch);
+                drop_lost(session, (shard, pool), &step.stretch);
                 return Some(0);
             }
             None => {}
         }
         let stamp = session.stamp(run.pages.into());
         Some(step.finish(session, shard, (list(pool, PROMOTED_CLASS), stamp)))
-    })
+    });
+    if moved > 0 {
+        session.tell_relocated(pool, TierKind::Memory, moved);
+    }
+    moved
 }
 
-/// Evicts pages whose data is lost or damaged.
-fn drop_lost<S: Session>(session: &S, shard: usize, stretch: &Stretch) {
+/// Evicts pages of a pool whose data is lost or damaged.
+fn drop_lost<S: Session>(session: &S, (shard, pool): (usize, u32), stretch: &Stretch) {
     let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
     session.with(shard, |index| {
         index.remove_stretch(stretch, Reason::Eviction, |removed| {
@@ -185,6 +194,9 @@ fn drop_lost<S: Session>(session: &S, shard: usize, stretch: &Stretch) {
     });
     bin.settle(session);
     session.announce(fresh.as_slice());
+    if bin.count() > 0 {
+        session.tell_evicted(pool, TierKind::Ssd, bin.count() as u64, Cause::Damage);
+    }
 }
 
 /// Calls `step` for one shard after the other, with the most pages to move, until `pages` are moved,

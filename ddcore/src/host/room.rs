@@ -12,7 +12,8 @@
 //! a put fills the pages that were evicted for it, by weight as ever, and needs no other memory.
 
 use super::carried::Page;
-use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, TURN};
+use super::cause::Cause;
+use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, How, TURN};
 use super::promotion::{is_promotion_due, promote_pages};
 use super::session::Session;
 use super::standing::{self, Standing, Whole};
@@ -222,8 +223,7 @@ impl<H: Host> Origin<'_, H> {
 
     /// Evicts up to `pages` of the VM itself. Returns their number.
     fn evict(&self, pages: u64, stock: Option<&H::Stock>) -> Freed {
-        let entitlement = standing::entitlement(self.host.tier(), self.vm);
-        let how = (entitlement, demotes(self.host, self.vm));
+        let how = how(self.host, self.vm, Cause::Put);
         evict_by_weight(self.session, pages, how, stock)
     }
 
@@ -232,13 +232,16 @@ impl<H: Host> Origin<'_, H> {
         let host = self.host;
         let batch = host.tier().batch();
         let evicted = match host.tier().mode() {
-            Mode::GlobalFifo => Freed::evicted(evict_by_age(host, &mut *host.lock(), batch, stock)),
+            Mode::GlobalFifo => {
+                let how = (batch, Cause::Put);
+                Freed::evicted(evict_by_age(host, &mut *host.lock(), how, stock))
+            }
             Mode::Weighted if self.is_replete() => self.evict(batch, stock),
             Mode::Weighted => match host
                 .try_lock()
                 .map(|mut list| choose_batches(host, &mut *list, 1))
             {
-                Some(chosen) => return evict_from(host, chosen, batch, batch, stock),
+                Some(chosen) => return evict_from(host, chosen, (batch, Cause::Put), batch, stock),
                 None => self.evict(batch, stock),
             },
         };
@@ -251,6 +254,15 @@ impl<H: Host> Origin<'_, H> {
 /// memory until it is written, so that it is evicted while the host is short of memory.
 fn demotes<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm) -> bool {
     vm.ssd_share() > 0 && !host.tier().is_scarce()
+}
+
+/// Returns how pages of a VM leave the memory tier by weight.
+fn how<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm, cause: Cause) -> How {
+    How {
+        entitlement: standing::entitlement(host.tier(), vm),
+        demotes: demotes(host, vm),
+        cause,
+    }
 }
 
 /// Reserves room in the tier for `pages`, or for as many as the limit if that is less, and evicts
@@ -356,7 +368,10 @@ pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
     lower_limit(host, used - pages);
     let evicted = match tier.mode() {
         Mode::Weighted => shrink_in_turns(host, pages),
-        Mode::GlobalFifo => evict_by_age(host, &mut *host.lock(), pages, None),
+        Mode::GlobalFifo => {
+            let how = (pages, Cause::Shortage);
+            evict_by_age(host, &mut *host.lock(), how, None)
+        }
     };
     stocked + evicted
 }
@@ -382,10 +397,11 @@ fn evict_batches<H: Host>(host: &H, pages: u64, stock: Option<&H::Stock>) -> u64
         Mode::Weighted => {
             let count = pages.div_ceil(batch).min(CHOSEN as u64) as usize;
             let chosen = choose_batches(host, &mut *host.lock(), count);
-            evict_from(host, chosen, pages, batch, stock)
+            evict_from(host, chosen, (pages, Cause::Reserve), batch, stock)
         }
         Mode::GlobalFifo => {
-            let evicted = evict_by_age(host, &mut *host.lock(), batch, stock);
+            let how = (batch, Cause::Reserve);
+            let evicted = evict_by_age(host, &mut *host.lock(), how, stock);
             host.evicted(&Freed::evicted(evicted));
             evicted
         }
@@ -433,7 +449,7 @@ fn chosen<H: Host>(vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
 fn evict_from<H: Host>(
     host: &H,
     chosen: Chosen<H>,
-    pages: u64,
+    (pages, cause): (u64, Cause),
     batch: u64,
     stock: Option<&H::Stock>,
 ) -> u64 {
@@ -442,8 +458,7 @@ fn evict_from<H: Host>(
         let Some(session) = vm.session() else {
             continue;
         };
-        let entitlement = standing::entitlement(host.tier(), &**vm);
-        let how = (entitlement, demotes(host, &**vm));
+        let how = how(host, &**vm, cause);
         let got = evict_by_weight(&*session, batch, how, stock);
         host.evicted(&got);
         evicted += got.total();
@@ -486,7 +501,7 @@ fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
 fn evict_by_age<H: Host>(
     host: &H,
     vm_list: &mut H::VmList,
-    batch: u64,
+    (batch, cause): (u64, Cause),
     stock: Option<&H::Stock>,
 ) -> u64 {
     let now = host.now();
@@ -501,7 +516,7 @@ fn evict_by_age<H: Host>(
     let least = oldest.saturating_sub(host.batch_time());
     let mut evicted = 0;
     for session in sessions() {
-        evicted += evict_aged(&*session, (now, least), batch - evicted, stock);
+        evicted += evict_aged(&*session, (now, least), (batch - evicted, cause), stock);
         if evicted >= batch {
             break;
         }

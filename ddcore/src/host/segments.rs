@@ -6,6 +6,7 @@
 //! Usage is counted in places of segments, because the holes that hits leave in a segment are of no
 //! use to others.
 
+use super::cause::Cause;
 use super::evict::{evict_ssd, oldest_ssd_stamp, Freed};
 use super::room::{Host, Parts, Vm as _, VmList};
 use super::session::Session;
@@ -21,7 +22,7 @@ pub fn evict_segment<H: Host>(host: &H, pages: u64) -> Option<(Chosen<H>, Option
     let (vm, pool) = choose(host, pages)?;
     let stamp = vm.session().and_then(|session| {
         let stamp = oldest_ssd_stamp(&*session, pool)?;
-        let evicted = evict_ssd(&*session, pool, u64::MAX, stamp);
+        let evicted = evict_ssd(&*session, (pool, Cause::Segment), u64::MAX, stamp);
         host.evicted(&Freed::evicted(evicted));
         Some(stamp)
     });

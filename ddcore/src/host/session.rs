@@ -2,6 +2,7 @@
 
 //! Interface between the engine and the owner of a session, which provides locks, memory and pools.
 
+use super::cause::Cause;
 use super::flush::FlushProgress;
 use super::list::is_ssd;
 use super::pressure::{Gauge, Reading};
@@ -199,6 +200,14 @@ pub trait Session {
 
     /// Keeps notices of evictions for the guest.
     fn announce(&self, notices: &[Eviction]);
+
+    /// Called after pages of a pool were evicted from a tier, with their number, which is above 0. No
+    /// lock of the session is held. An owner that does not report evictions does nothing.
+    fn tell_evicted(&self, _pool: u32, _tier: TierKind, _pages: u64, _cause: Cause) {}
+
+    /// Called after pages of a pool moved to a tier, with their number, which is above 0. No lock of
+    /// the session is held.
+    fn tell_relocated(&self, _pool: u32, _to: TierKind, _pages: u64) {}
 
     /// Takes the progress of the last flush, if it was not finished.
     fn take_flush_progress(&self) -> Option<FlushProgress>;

@@ -4,11 +4,13 @@
 //! other tasks between two steps.
 
 use super::bin::{self, Bin};
-use super::list::{all_lists, lists, same_class, ssd_list};
+use super::cause::Cause;
+use super::list::{self, all_lists, lists, same_class, ssd_list};
 use super::session::{Session, TierKind};
 use super::tally::Tally;
-use crate::index::{Cursor, Index, List, Reason, Storage, Walk};
+use crate::index::{Cursor, Index, List, Reason, Removed, Storage, Walk};
 use crate::ssd::place::Place;
+use core::cell::Cell;
 use core::ops::Range;
 use ddabi::key::FileKey;
 
@@ -20,7 +22,17 @@ pub(super) const STEP: u32 = bin::SIZE as u32;
 fn walk<S: Session>(
     session: &S,
     shard: usize,
+    step: impl FnMut(&mut Index<S::Storage>, &mut Bin<S::Page>) -> Walk,
+) -> u64 {
+    walk_with(session, shard, step, || ())
+}
+
+/// Like [`walk`]. Calls `settled` after each step, without the lock.
+fn walk_with<S: Session>(
+    session: &S,
+    shard: usize,
     mut step: impl FnMut(&mut Index<S::Storage>, &mut Bin<S::Page>) -> Walk,
+    mut settled: impl FnMut(),
 ) -> u64 {
     let mut freed = 0;
     // A walk restarts if the entry at its cursor is removed, which a guest could cause for ever.
@@ -30,6 +42,7 @@ fn walk<S: Session>(
         let mut bin = Bin::new();
         let walk = session.with(shard, |index| step(index, &mut bin));
         bin.settle(session);
+        settled();
         freed += bin.count() as u64;
         drop(bin);
         if walk == Walk::Done {
@@ -58,10 +71,25 @@ pub fn drain<S: Session>(session: &S, shards: Range<usize>) -> u64 {
 pub fn drop_device<S: Session>(session: &S, device: usize) -> u64 {
     let drop = |shard| {
         let mut cursor = Cursor::default();
-        walk(session, shard, |index, bin| {
-            let sink = |removed| bin.add(session, removed);
+        // The pools of the pages of a step, which are reported without the lock.
+        let pools = [const { Cell::new(0) }; STEP as usize];
+        let count = Cell::new(0);
+        let step = |index: &mut Index<S::Storage>, bin: &mut Bin<S::Page>| {
+            let sink = |removed: Removed| {
+                if let Some(pool) = pools.get(count.get()) {
+                    pool.set(list::pool(removed.list()));
+                    count.set(count.get() + 1);
+                }
+                bin.add(session, removed);
+            };
             let is_on = |upper| Place::device_of_upper(upper) == Some(device);
             index.sweep_handles(&mut cursor, STEP, Reason::Eviction, is_on, sink)
+        };
+        walk_with(session, shard, step, || {
+            for same in pools[..count.replace(0)].chunk_by(|one, other| one == other) {
+                let pages = same.len() as u64;
+                session.tell_evicted(same[0].get(), TierKind::Ssd, pages, Cause::Device);
+            }
         })
     };
     (0..S::SHARDS).map(drop).sum()

@@ -13,6 +13,7 @@ use ddabi::answer::Eviction;
 use ddabi::genl::Mode;
 use ddabi::request::Run;
 use ddcore::host::Session as _;
+use ddcore::host::cause::Cause;
 use ddcore::host::evict::{Freed, evict_all};
 use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::promotion::is_promotion_due;
@@ -206,7 +207,7 @@ impl Host {
 
     pub(crate) fn flush_vm(&self, vm: u8) {
         if let Some(session) = self.vm(vm).current() {
-            evict_all(&*session, u64::MAX);
+            evict_all(&*session, u64::MAX, Cause::Weight);
             assert!(session.own.model.borrow().is_empty());
         }
     }

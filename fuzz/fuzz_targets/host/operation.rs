@@ -9,6 +9,7 @@ use ddabi::key::PageKey;
 use ddabi::request::{CLASSES, Run};
 use ddcore::host::Origin;
 use ddcore::host::carried::Carried;
+use ddcore::host::cause::Cause;
 use ddcore::host::evict::evict_pool;
 use ddcore::host::flush::{Effort, flush};
 use ddcore::host::get::{give, take};
@@ -106,7 +107,7 @@ impl Caller<'_> {
                 if self.session.is_live(*pool) {
                     set(self.session, *pool, *settings);
                     if !settings.is_on() {
-                        evict_pool(self.session, *pool, u64::MAX);
+                        evict_pool(self.session, (*pool, Cause::Weight), u64::MAX);
                     }
                 }
             }

@@ -3,6 +3,7 @@
 //! Entry points that the C shim calls: hooks and the background job. Each turns pointers of C into
 //! types that cannot be wrong, and calls the safe code.
 
+use crate::ffi::change::Change;
 use crate::ffi::folio::{batch_folios, Folio, RawBatch, RawFolio};
 use crate::ffi::mapping::{Mapping, RawMapping, RawSuperblock};
 use crate::ffi::readahead::{read_original, RawFile, RawWindow, Window};
@@ -11,7 +12,7 @@ use crate::hooks::{put, read};
 use crate::host::{session, worker};
 use crate::state::{state, State};
 use ddabi::key::FileKey;
-use kernel::ffi::c_int;
+use kernel::ffi::{c_int, c_uint};
 
 /// Called when a folio was removed from its mapping. `i_pages` is locked and interrupts are off.
 #[no_mangle]
@@ -34,20 +35,25 @@ extern "C" fn dd_on_folios_freed(batch: *mut RawBatch) {
 /// Called when pages `first..=last` change or leave the page cache. Locks may be held and
 /// interrupts may be off.
 #[no_mangle]
-extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u64) {
+extern "C" fn dd_on_content_change(
+    mapping: *mut RawMapping,
+    first: u64,
+    last: u64,
+    change: c_uint,
+) {
     // SAFETY: The hooked function works on the mapping, so that it is live.
     if let Some((state, file)) = unsafe { cached(mapping) } {
-        state.content_changed(&file, first, last);
+        state.content_changed(&file, (first, last), Change::from_raw(change));
     }
 }
 
 /// Called when pages `first..=last` change or leave the page cache and may be many. Process context
 /// without spinlocks.
 #[no_mangle]
-extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64) {
+extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64, change: c_uint) {
     // SAFETY: The diverted call works on the mapping, so that it is live.
     if let Some((state, file)) = unsafe { cached(mapping) } {
-        state.range_changed(&file, first, last);
+        state.range_changed(&file, (first, last), Change::from_raw(change));
     }
 }
 

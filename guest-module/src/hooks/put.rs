@@ -6,8 +6,10 @@
 //! in this file sleeps or allocates.
 
 use crate::counters::count;
+use crate::ffi::change::Change;
 use crate::ffi::folio::{Folio, FolioView};
 use crate::ffi::mapping::{mapping_flag, MappingView};
+use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::hooks::departures::Departure;
 use crate::host::call::{parts, MOST_PAGES};
 use crate::pools::routes::Route;
@@ -35,16 +37,17 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     let last = view.index + u64::from(view.pages) - 1;
 
     let Some(pages) = putable(state, &inode, &view) else {
-        state.content_changed(&file, view.index, last);
+        state.content_changed(&file, (view.index, last), Change::Removed);
         return;
     };
     if pages < view.pages {
-        state.content_changed(&file, view.index + u64::from(pages), last);
+        let behind = (view.index + u64::from(pages), last);
+        state.content_changed(&file, behind, Change::Removed);
     }
     let Some((route, class)) = admit(state, folio, &file, &view, pages) else {
         // The bits are cleared as for a change of content, so that a later read finds no older
         // copy.
-        state.content_changed(&file, view.index, last);
+        state.content_changed(&file, (view.index, last), Change::Removed);
         return;
     };
     match state.map.begin_put(&file, view.index, pages) {
@@ -203,6 +206,8 @@ fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
 fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
     let (session, mut call) = (state.channel.session(), state.channel.begin());
     let (mut count, mut pages) = (0, 0);
+    let (mut first, mut sizes) = (Run::default(), [0; u64::BITS as usize]);
+    let is_traced = tracepoints::put_is_on();
     for part in parts {
         let more = u32::from(part.run.pages);
         // The request has room for all of them: a task has no more departures than a batch has
@@ -212,6 +217,12 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
         }
         if let Some(call) = &mut call {
             call.push(&part.run);
+        }
+        if is_traced {
+            if count == 0 {
+                first = part.run;
+            }
+            sizes[count] = part.run.pages;
         }
         count += 1;
         pages += more;
@@ -229,7 +240,17 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
                 }
             }
         }
+        drop(call);
         state.counters().put(start);
+        if is_traced {
+            let latency = nanoseconds_since(start);
+            let is_stored = |n: &usize| stored & 1 << *n != 0;
+            let kept = (0..count).filter(is_stored).map(|n| u32::from(sizes[n]));
+            let Run {
+                pool, file, index, ..
+            } = first;
+            tracepoints::put(pool, file.inode, index, pages, kept.sum(), latency);
+        }
     }
     (count, stored)
 }

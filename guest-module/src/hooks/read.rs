@@ -11,6 +11,7 @@ use crate::ffi::cpu;
 use crate::ffi::folio::Folio;
 use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
 use crate::ffi::readahead::Window;
+use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::host::call::{parts, Deferral, MOST_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
@@ -290,14 +291,14 @@ struct Round {
 fn get_once(
     state: &State,
     session: u64,
-    runs: impl Iterator<Item = Run>,
+    runs: impl Iterator<Item = Run> + Clone,
     open: u64,
     (deferral, allow): (Option<Deferral>, bool),
 ) -> Option<Round> {
     let mut call = state.channel.begin()?;
     let start = Instant::<Monotonic>::now();
     let mut asked = 0u64;
-    for (n, run) in runs.enumerate().filter(|(n, _)| open & 1 << n != 0) {
+    for (n, run) in runs.clone().enumerate().filter(|(n, _)| open & 1 << n != 0) {
         // The request has room for all folios that are planned together.
         call.push(&run);
         asked |= 1 << n;
@@ -324,7 +325,33 @@ fn get_once(
     });
     drop(call);
     state.counters().got(start);
+    if tracepoints::get_is_on() {
+        let hits = round.as_ref().map_or(0, |round| round.hits);
+        trace(runs, (asked, hits), nanoseconds_since(start));
+    }
     round
+}
+
+/// Passes the tracepoint of a call for those of the runs whose bit is set in `asked`; `hits` has a bit
+/// for each that the host had.
+#[cold]
+fn trace(runs: impl Iterator<Item = Run> + Clone, (asked, hits): (u64, u64), latency: u64) {
+    let pages = |which: u64| -> u32 {
+        let runs = runs.clone().enumerate();
+        let runs = runs.filter(|(n, _)| which & 1 << n != 0);
+        runs.map(|(_, run)| u32::from(run.pages)).sum()
+    };
+    let (asked_pages, hit_pages) = (pages(asked), pages(hits));
+    let mut runs = runs.enumerate().filter(|(n, _)| asked & 1 << n != 0);
+    if let Some((
+        _,
+        Run {
+            pool, file, index, ..
+        },
+    )) = runs.next()
+    {
+        tracepoints::get(pool, file.inode, index, asked_pages, hit_pages, latency);
+    }
 }
 
 /// Records the reads in the admission of the reader's pool, whether or not the host had the pages.

@@ -6,6 +6,7 @@
 //! is under way, that call fails, and nothing else happens.
 
 use crate::counters::{count, Counters};
+use crate::ffi::tracepoints;
 use crate::ffi::worker::Worker;
 use crate::host::call::{Call, CallBuffers, Failure};
 use crate::number::Number;
@@ -111,11 +112,14 @@ impl Channel {
             if failure == Failure::Refused(Status::Stale) {
                 count!(self, stale);
             }
-            let ends = matches!(
-                failure,
-                Failure::NoHost | Failure::Refused(Status::Stale | Status::Denied)
-            );
-            if ends && self.link.lose(session) {
+            let reason = match failure {
+                Failure::NoHost => Some(c"no-host"),
+                Failure::Refused(Status::Stale) => Some(c"stale"),
+                Failure::Refused(Status::Denied) => Some(c"denied"),
+                _ => None,
+            };
+            if let Some(reason) = reason.filter(|_| self.link.lose(session)) {
+                self.trace_end(reason);
                 Worker::kick();
             }
         }
@@ -161,11 +165,20 @@ impl Channel {
         }
     }
 
+    /// Passes the tracepoint of the end of a session.
+    pub(crate) fn trace_end(&self, reason: &'static CStr) {
+        if tracepoints::session_end_is_on() {
+            tracepoints::session_end(self.vm(), reason);
+        }
+    }
+
     /// Makes the host drop all pages of this VM, by ending the session: the worker begins a new
     /// one.
     pub(crate) fn renew(&self) {
         if let Some(session) = self.session() {
-            self.link.lose(session);
+            if self.link.lose(session) {
+                self.trace_end(c"flush");
+            }
             Worker::kick();
         }
     }

@@ -4,6 +4,7 @@
 
 use crate::counters::count;
 use crate::ffi::hooks;
+use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::ffi::worker::Worker;
 use crate::genl::send_event;
 use crate::hooks::departures::Departure;
@@ -14,6 +15,7 @@ use ddabi::genl::{Attribute, Event, LinkState};
 use ddabi::hypercall::Status;
 use ddcore::link::Begun;
 use kernel::prelude::*;
+use kernel::time::{Instant, Monotonic};
 
 /// The host, or this module, has no memory for a session. This is temporary and no refusal.
 const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
@@ -43,6 +45,9 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
     state.pools.enrol_all(channel, answer.session);
     // From here on hooks put and get pages.
     match channel.link().begin(answer.session) {
+        Begun::Lasts if tracepoints::session_begin_is_on() => {
+            tracepoints::session_begin(answer.vm, state.pools.count());
+        }
         Begun::Lasts => {}
         Begun::Refused => {
             channel.goodbye(answer.session);
@@ -57,7 +62,14 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
 /// Attaches the hooks. An attempt patches code on all CPUs, so that a failed one is repeated only
 /// after minutes, and reported once for each error.
 fn attach(state: &State) -> Result<(), Failure> {
-    let Err(failure) = hooks::install() else {
+    let start = tracepoints::attach_is_on().then(Instant::<Monotonic>::now);
+    let installed = hooks::install();
+    if let Some(start) = start {
+        let error = installed.as_ref().err();
+        let error = error.map_or(0, |failure| failure.error.to_errno());
+        tracepoints::attach(error, nanoseconds_since(start));
+    }
+    let Err(failure) = installed else {
         state.attachment.succeeded();
         return Ok(());
     };
@@ -103,7 +115,11 @@ pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
 /// Detaches the hooks, if they are attached, and empties what needs them.
 fn detach(state: &State) {
     if state.attachment.take_attached() {
+        let start = tracepoints::detach_is_on().then(Instant::<Monotonic>::now);
         hooks::remove();
+        if let Some(start) = start {
+            tracepoints::detach(nanoseconds_since(start));
+        }
         // The hooks that would see these folios freed are detached, so that their puts are not
         // made.
         let dropped = |departure: &Departure| put::finish(state, departure, false);
@@ -123,6 +139,9 @@ pub(crate) fn send_link_event(event: Event) {
 /// Ends the session and detaches the hooks, because the module is being unloaded.
 pub(crate) fn shut_down(state: &State) {
     let session = state.channel.link().end();
+    if session.is_some() {
+        state.channel.trace_end(c"unload");
+    }
     detach(state);
     if let Some(session) = session {
         state.channel.goodbye(session);
@@ -135,6 +154,7 @@ pub(crate) fn set_paused(state: &State, pause: bool) {
     if !pause {
         state.channel.link().resume();
     } else if let Some(session) = state.channel.link().pause() {
+        state.channel.trace_end(c"pause");
         state.channel.goodbye(session);
     }
     // The worker clears the map of the ended session, or begins a new one.

@@ -3,6 +3,7 @@
 //! The background job: looks for a host, and does housekeeping while there is one. Process context.
 
 use crate::counters::count;
+use crate::ffi::change::Change;
 use crate::ffi::cpu;
 use crate::ffi::worker::Delay;
 use crate::host::schedule::{MINUTE, SECOND};
@@ -88,13 +89,12 @@ fn keep_house(state: &State) {
         }
         cpu::cond_resched();
     }
-    let outdated = state.map.forget_outdated();
-    count!(state, invalidated, outdated);
+    state.forgotten(state.map.forget_outdated(), Change::Outdated);
     let forgets = schedule.is_due(&schedule.last_forget, FORGET_INTERVAL);
     if forgets && state.filesystems.take_gone() > 0 {
         let is_gone = |number| state.filesystems.is_gone(number);
         let cleared = state.map.forget_filesystems(is_gone);
-        count!(state, invalidated, cleared);
+        state.forgotten(cleared, Change::Unmounted);
     }
     if schedule.is_due(&schedule.last_fade, FADE_INTERVAL) {
         state.pools.admissions.fade();

@@ -121,8 +121,8 @@ fn hello(
         );
         Status::Denied
     })?;
-    let session =
-        Session::new(host.tier.clone(), host.ssd.clone()).map_err(|_| Status::NoMemory)?;
+    let session = Session::new(vm.number, host.tier.clone(), host.ssd.clone())
+        .map_err(|_| Status::NoMemory)?;
     let body = HelloAnswer {
         session: session.id,
         features: features & DEFER,

@@ -3,9 +3,10 @@
 //! Gets.
 
 use crate::call::answer::Answer;
-use crate::call::operation::Caller;
+use crate::call::operation::{extent, Caller};
 use crate::counters::{Counter, Latency, TOTALS};
 use crate::ffi::kvm::CallingVm;
+use crate::ffi::tracepoints;
 use crate::ssd::fetch::ReadBefore;
 use crate::tier::page::Page;
 use crate::vm::pool::Pool;
@@ -15,10 +16,11 @@ use ddabi::hypercall::Outcome;
 use ddabi::request::{Run, MAX_RUNS};
 use ddabi::ssd::Waiting;
 use ddcore::host::carried::Carried;
-use ddcore::host::get::{foreign, give, take};
+use ddcore::host::get::{foreign, from_ssd, give, take};
 use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::room::retire;
 use ddcore::host::run::{discard, look};
+use ddcore::host::session::Count;
 use ddcore::host::{Host as _, Session as _};
 use ddcore::request::{Deferral, Runs};
 use kernel::prelude::*;
@@ -85,8 +87,8 @@ impl Caller<'_> {
         if is_on_ssd {
             self.fetch(runs, carried, &mut read_before);
         }
-        let mut total = 0;
-        let mut reading = 0;
+        let is_traced = tracepoints::get_is_on();
+        let (mut total, mut reading, mut ssd_pages) = (0, 0, 0);
         for ((run, place), frames) in runs.placed().zip(frames) {
             total = place + run.pages as usize;
             if frames == Frames::Reading {
@@ -100,6 +102,9 @@ impl Caller<'_> {
                 frames == Frames::Ready && self.session.give(self.guest, (&run, place), carried);
             if given {
                 pages += u64::from(run.pages);
+                if is_traced {
+                    ssd_pages += from_ssd((&run, place), carried);
+                }
             }
             if frames != Frames::Ready {
                 tracked |= frames == Frames::Tracked;
@@ -124,7 +129,17 @@ impl Caller<'_> {
         };
         // A get that only waits is counted when it comes again.
         if reading < runs.iter().count() {
-            self.count_batch(runs, counters, start);
+            let latency = self.count_batch(runs, counters, start);
+            if is_traced {
+                let (vm, (pool, asked)) = (self.vm.number, extent(runs));
+                let memory_pages = pages as u32 - ssd_pages;
+                let tier = match found {
+                    Count { ssd: 1.., .. } => c"ssd",
+                    Count { memory: 1.., .. } => c"memory",
+                    Count { .. } => c"none",
+                };
+                tracepoints::get(vm, pool, asked, memory_pages, ssd_pages, tier, latency);
+            }
         }
         self.finish_batch(runs, pages, answer, notices)
     }

@@ -9,6 +9,7 @@ use crate::call::answer::Answer;
 use crate::call::put::Putter;
 use crate::counters::{Counter, Latency};
 use crate::ffi::kvm::CallingVm;
+use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::state::Host;
 use crate::stats::pool_stats;
 use crate::tier::page::Page;
@@ -31,6 +32,12 @@ use ddcore::host::{Origin, Session as _};
 use ddcore::request::{Ranges, Request, Runs, Settings};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
+
+/// Returns the pool of the first run of a request, and the number of pages of all runs.
+pub(super) fn extent(runs: &Runs<'_>) -> (u32, u32) {
+    let pages = runs.iter().map(|run| u32::from(run.pages)).sum();
+    (runs.first().map_or(0, |run| run.pool), pages)
+}
 
 /// The source of a call, and the time at which it came.
 pub(crate) struct Caller<'a> {
@@ -92,7 +99,11 @@ impl Caller<'_> {
             answer: &mut answer,
         };
         let pages = store(&self.origin(), runs, carried, &mut putter);
-        self.count_batch(runs, Pool::put_counters, self.start);
+        let latency = self.count_batch(runs, Pool::put_counters, self.start);
+        if tracepoints::put_is_on() {
+            let (vm, (pool, asked)) = (self.vm.number, extent(runs));
+            tracepoints::put(vm, pool, asked, pages as u32, latency);
+        }
         self.finish_batch(runs, pages, answer, notices)
     }
 
@@ -109,16 +120,21 @@ impl Caller<'_> {
             true => Effort::BOUNDED,
             false => Effort::UNBOUNDED,
         };
-        let mut pages = 0;
+        let (mut pages, mut finished) = (0, true);
         for range in ranges.iter() {
             let flushed = flush(&**self.session, &range, &mut carried.batch, &mut effort);
             pages += flushed.pages;
+            finished &= flushed.done;
             if let Some(answer) = &mut answer {
                 answer.add(flushed.done);
                 if !flushed.done {
                     answer.set_unfinished();
                 }
             }
+        }
+        if tracepoints::flush_is_on() {
+            let (vm, count) = (self.vm.number, ranges.iter().count() as u32);
+            tracepoints::flush(vm, count, pages, finished, nanoseconds_since(self.start));
         }
         self.finish(pages, answer, notices)
     }
@@ -174,19 +190,22 @@ impl Caller<'_> {
         })
     }
 
-    /// Counts a put or a get to the pool of its first run, in the `counters` that are chosen.
+    /// Counts a put or a get that began at `start` to the pool of its first run, in the `counters` that
+    /// are chosen. Returns the nanoseconds that it took.
     pub(super) fn count_batch(
         &self,
         runs: &Runs<'_>,
         counters: impl FnOnce(&Pool) -> (&Counter, &Latency),
         start: Instant<Monotonic>,
-    ) {
+    ) -> u64 {
+        let took = nanoseconds_since(start);
         let first = runs.first().and_then(|run| self.session.pool(run.pool));
         if let Some(pool) = first {
             let (batches, latency) = counters(pool);
             batches.add(1);
-            latency.record(start);
+            latency.record(took);
         }
+        took
     }
 
     /// Ends a put or a get: reports the state of one of its pools to the guest.

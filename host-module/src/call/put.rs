@@ -4,10 +4,12 @@
 
 use crate::call::answer::Answer;
 use crate::ffi::kvm::{CallingVm, Fault};
+use crate::ffi::tracepoints;
 use crate::tier::page::Page;
 use crate::vm::session::Session;
 use ddabi::request::Run;
 use ddcore::host::put::{Refusal, Source};
+use kernel::prelude::*;
 
 /// The guest whose pages are put, and the answer that reports the stored runs.
 pub(crate) struct Putter<'a> {
@@ -26,6 +28,10 @@ impl Source<Page> for Putter<'_> {
 
     fn settled(&mut self, run: &Run, result: Result<(), Refusal>) {
         if let Err(refusal) = result {
+            if tracepoints::put_refused_is_on() {
+                let (vm, pages) = (self.session.vm, u32::from(run.pages));
+                tracepoints::put_refused(vm, run.pool, pages, reason(refusal));
+            }
             if let Some(pool) = self.session.pool(run.pool) {
                 pool.refuse(refusal, u64::from(run.pages));
             }
@@ -33,5 +39,15 @@ impl Source<Page> for Putter<'_> {
         if let Some(answer) = self.answer {
             answer.add(result.is_ok());
         }
+    }
+}
+
+/// Returns the word for a refusal, as the counters have it.
+fn reason(refusal: Refusal) -> &'static CStr {
+    match refusal {
+        Refusal::Off => c"off",
+        Refusal::Memory => c"memory",
+        Refusal::Fault => c"fault",
+        Refusal::Absent => c"absent",
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::counters::Counter;
 use crate::ffi::disk::Disk;
-use crate::ffi::queue;
+use crate::ffi::{queue, tracepoints};
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::log::Holding;
@@ -48,6 +48,9 @@ const STAGING: u64 = 1 << 14;
 
 /// Milliseconds without a write that ends, after which a device is stuck.
 const STUCK_MS: u64 = 1000;
+
+/// No state of a device.
+const UNTOLD: u32 = u32::MAX;
 
 /// Failed writes after which a device is not used any more.
 const MOST_ERRORS: u64 = 8;
@@ -106,6 +109,8 @@ pub(crate) struct Device {
     pub(crate) queue: SpinLock<KVVec<u32>>,
     pub(crate) writers: Atomic<u32>,
     state: Atomic<u32>,
+    /// The state that a tracepoint has told last; [`UNTOLD`] before it was told.
+    told: Atomic<u32>,
     /// Whether a task drops the pages of the device.
     dropping: Atomic<bool>,
     /// Pages in memory that are not written yet.
@@ -155,6 +160,7 @@ impl Device {
                 queue <- new_spinlock!(queue, "Device::queue"),
                 writers: Atomic::new(0),
                 state: Atomic::new(DeviceState::Active as u32),
+                told: Atomic::new(UNTOLD),
                 dropping: Atomic::new(false),
                 staged: Atomic::new(0),
                 progress: Atomic::new(0),
@@ -203,6 +209,18 @@ impl Device {
         }
     }
 
+    /// Passes a tracepoint if the state is not the one that was told last.
+    pub(crate) fn tell_state(&self) {
+        let state = self.state();
+        if self.told.load(Relaxed) != state as u32 {
+            let before = self.told.xchg(state as u32, Full);
+            // Another task may have told it meanwhile.
+            if before != state as u32 && tracepoints::ssd_state_is_on() {
+                tracepoints::ssd_state(self.number as u32, word(state));
+            }
+        }
+    }
+
     /// Returns whether pages may be put on the device.
     pub(crate) fn takes_pages(&self) -> bool {
         self.state() == DeviceState::Active
@@ -211,6 +229,7 @@ impl Device {
     /// Lets no more pages come, because the device is removed.
     pub(crate) fn begin_removal(&self, ssd: &Ssd) {
         self.state.store(DeviceState::Leaving as u32, Relaxed);
+        self.tell_state();
         self.close_for_ever(ssd);
     }
 
@@ -225,6 +244,7 @@ impl Device {
     /// Drops all pages of the device in the background, because it has failed or is being removed.
     /// Calls while a task does that have no effect.
     pub(crate) fn drop_pages(&self, ssd: &Ssd) {
+        self.tell_state();
         self.close_for_ever(ssd);
         if !self.has_segments_in_use() || self.dropping.xchg(true, Full) {
             return;
@@ -467,6 +487,21 @@ impl Device {
         self.counts.write_to(&mut stats);
         stats
     }
+}
+
+/// Returns the word for a state.
+fn word(state: DeviceState) -> &'static CStr {
+    match state {
+        DeviceState::Active => c"active",
+        DeviceState::Suspect => c"suspect",
+        DeviceState::Failed => c"failed",
+        DeviceState::Leaving => c"leaving",
+    }
+}
+
+/// Returns the error number of a result, which is negative, or 0.
+pub(crate) fn errno(result: Result) -> i32 {
+    result.map_or_else(|error| error.to_errno(), |()| 0)
 }
 
 /// Drops the pages of all VMs on a device.

@@ -5,8 +5,9 @@
 
 use crate::ffi::disk::Reading;
 use crate::ffi::queue;
+use crate::ffi::tracepoints;
 use crate::memory::without_waiting;
-use crate::ssd::device::Device;
+use crate::ssd::device::{errno, Device};
 use crate::ssd::segment::Found;
 use crate::ssd::Ssd;
 use crate::state::host;
@@ -213,16 +214,16 @@ impl Reads {
         for mut batch in self.batches {
             let mut pages = KVec::new();
             if let Some(reading) = batch.reading.take() {
+                let count = batch.entries.len();
                 let passed = batch.begun.elapsed().as_micros_ceil().max(0) as u64;
-                match reading.finish(batch.limit.saturating_sub(passed)) {
+                let read = reading.finish(batch.limit.saturating_sub(passed));
+                batch.device.trace_read(count, &read, batch.begun);
+                match read {
                     Ok((data, took)) => {
-                        batch.device.health.succeeded(took);
+                        batch.device.note_succeeded(took);
                         pages = data;
                     }
-                    Err(error) => {
-                        let count = batch.entries.len();
-                        is_complete &= batch.device.note_failed(ssd, error, count);
-                    }
+                    Err(error) => is_complete &= batch.device.note_failed(ssd, error, count),
                 }
             }
             let counts = &batch.device.counts;
@@ -290,6 +291,29 @@ impl Batch {
 }
 
 impl Device {
+    /// Passes the tracepoint of a read that began at `start`.
+    fn trace_read(
+        &self,
+        pages: usize,
+        read: &Result<(KVec<Option<Page>>, u64)>,
+        start: Instant<Monotonic>,
+    ) {
+        if !tracepoints::ssd_read_is_on() {
+            return;
+        }
+        let (error, latency) = match read {
+            Ok((_, took)) => (Ok(()), took * 1000),
+            Err(error) => (Err(*error), tracepoints::nanoseconds_since(start)),
+        };
+        tracepoints::ssd_read(self.number as u32, pages as u32, errno(error), latency);
+    }
+
+    /// Notes a read that took `us` microseconds.
+    fn note_succeeded(&self, us: u64) {
+        self.health.succeeded(us);
+        self.tell_state();
+    }
+
     /// Notes a read of `pages` that failed. Returns `false` if they may be read later. The errors
     /// `EAGAIN` and `ENOMEM` say nothing about the device: it is suspected already or its queue is
     /// full, or the host has no memory.
@@ -303,6 +327,7 @@ impl Device {
             _ => self.counts.read_errors.add(1),
         }
         self.health.failed(ssd.milliseconds());
+        self.tell_state();
         error == ENODEV
     }
 
@@ -330,10 +355,16 @@ impl Device {
             return;
         }
         let read = self.disk.begin(&[0], pages);
-        match read.and_then(|reading| reading.finish(limit)) {
-            Ok((_, took)) => self.health.succeeded(took),
+        let start = Instant::now();
+        let read = read.and_then(|reading| reading.finish(limit));
+        self.trace_read(1, &read, start);
+        match read {
+            Ok((_, took)) => self.note_succeeded(took),
             Err(EAGAIN | ENOMEM) => {}
-            Err(_) => _ = self.health.failed(ssd.milliseconds()),
+            Err(_) => {
+                self.health.failed(ssd.milliseconds());
+                self.tell_state();
+            }
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Writing segments, by tasks of the module's work queue.
 
 use crate::ffi::queue;
+use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::memory::quietly;
-use crate::ssd::device::Device;
+use crate::ssd::device::{errno, Device};
 use crate::ssd::Ssd;
 use crate::state::host;
 use crate::tier::page::Page;
@@ -12,6 +13,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Full;
 use kernel::sync::Arc;
+use kernel::time::{Instant, Monotonic};
 
 /// Segments of a device that are written at a time.
 const WRITERS: u32 = 4;
@@ -78,7 +80,12 @@ impl Device {
         let stream = place.with(|inner| inner.stream());
         while let Some(first) = place.with(|inner| inner.next_write(&mut pages)) {
             let at = self.position(self.first_place(segment) + u64::from(first));
+            let start = tracepoints::ssd_write_is_on().then(Instant::<Monotonic>::now);
             let result = self.disk.write(at, &pages, stream);
+            if let Some(start) = start {
+                let (number, count) = (self.number as u32, pages.len() as u32);
+                tracepoints::ssd_write(number, count, errno(result), nanoseconds_since(start));
+            }
             match result {
                 Ok(()) => self.counts.written_pages.add(pages.len() as u64),
                 Err(_) => self.write_failed(ssd),

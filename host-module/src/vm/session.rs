@@ -9,7 +9,7 @@ mod pools;
 
 use crate::counters::TOTALS;
 use crate::ffi::shrinker::like_reclaim;
-use crate::ffi::{queue, random};
+use crate::ffi::{queue, random, tracepoints};
 use crate::number::Number;
 use crate::ssd::deferred::Deferrals;
 use crate::ssd::fetch::ReadBefore;
@@ -25,10 +25,11 @@ use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::Run;
 use ddcore::clock::Clock;
+use ddcore::host::cause::Cause;
 use ddcore::host::flush::FlushProgress;
 use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
-use ddcore::host::session::SessionState;
+use ddcore::host::session::{SessionState, TierKind};
 use ddcore::host::walk::drain;
 use ddcore::index::{Hasher, Held, Index, Removed};
 use ddcore::partition::Entity;
@@ -50,6 +51,8 @@ const NOTICES: usize = 2048;
 pub(crate) struct Session {
     /// Random, never zero.
     pub(crate) id: u64,
+    /// The number of its VM.
+    pub(crate) vm: u32,
     pub(crate) tier: Arc<Tier>,
     pub(crate) ssd: Arc<Ssd>,
     /// Whether its VM has weight in the SSD tier.
@@ -86,7 +89,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A session with an empty default pool.
-    pub(crate) fn new(tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
+    pub(crate) fn new(vm: u32, tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
         let hasher = Hasher::new(random::number());
         let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, charged())?;
         let mut pools = KVVec::with_capacity(MAX_POOLS as usize, charged())?;
@@ -98,6 +101,7 @@ impl Session {
         let session = Arc::pin_init(
             try_pin_init!(Self {
                 id: random::number(),
+                vm,
                 tier,
                 ssd,
                 is_on_ssd: Atomic::new(false),
@@ -271,6 +275,28 @@ impl ddcore::host::Session for Session {
         }
     }
 
+    fn tell_evicted(&self, pool: u32, tier: TierKind, pages: u64, cause: Cause) {
+        if tracepoints::evict_is_on() {
+            let tier = match tier {
+                TierKind::Memory => c"memory",
+                TierKind::Ssd => c"ssd",
+            };
+            tracepoints::evict(self.vm, pool, pages, tier, reason(cause));
+        }
+    }
+
+    fn tell_relocated(&self, pool: u32, to: TierKind, pages: u64) {
+        match to {
+            TierKind::Memory if tracepoints::promote_is_on() => {
+                tracepoints::promote(self.vm, pool, pages);
+            }
+            TierKind::Ssd if tracepoints::demote_is_on() => {
+                tracepoints::demote(self.vm, pool, pages);
+            }
+            _ => {}
+        }
+    }
+
     fn take_flush_progress(&self) -> Option<FlushProgress> {
         self.flush_progress.lock().take()
     }
@@ -299,6 +325,20 @@ impl PinnedDrop for Session {
         for shard in self.shards.iter() {
             shard.dismantle();
         }
+    }
+}
+
+/// Returns the word for the reason of an eviction.
+fn reason(cause: Cause) -> &'static CStr {
+    match cause {
+        Cause::Put => c"put",
+        Cause::Reserve => c"reserve",
+        Cause::Shortage => c"shortage",
+        Cause::Weight => c"weight",
+        Cause::Command => c"command",
+        Cause::Segment => c"segment",
+        Cause::Device => c"device",
+        Cause::Damage => c"damage",
     }
 }
 

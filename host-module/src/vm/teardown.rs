@@ -12,6 +12,7 @@ use crate::state::host;
 use crate::vm::pool::Pool;
 use crate::vm::session::Session;
 use crate::vm::shard::SHARDS;
+use ddcore::host::cause::Cause;
 use ddcore::host::evict::{evict, evict_all, evict_pool, Freed};
 use ddcore::host::relocate::demote;
 use ddcore::host::walk::{drain, empty};
@@ -123,12 +124,12 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
                 0 => pool.gauge.held(),
                 _ => 0,
             };
-            let evicted = evict(session, number, left, None::<&()>);
+            let evicted = evict(session, (number, Cause::Weight), left, None::<&()>);
             if let Some(host) = host() {
                 host.evicted(&Freed { evicted, demoted });
             }
         }
-        Some(_) => _ = evict_pool(session, number, u64::MAX),
+        Some(_) => _ = evict_pool(session, (number, Cause::Weight), u64::MAX),
         None => _ = empty(session, number),
     }
     if let Some(place) = session
@@ -189,7 +190,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
 /// are evicted in the background.
 pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();
-    let evict = |session: &Session| _ = evict_all(session, u64::MAX);
+    let evict = |session: &Session| _ = evict_all(session, u64::MAX, Cause::Weight);
     let used = session.used() + session.state().ssd();
     if used > FEW && queue::spawn(move || evict(&background)) {
         return used;

@@ -59,6 +59,7 @@ mod systemd;
 mod tenants;
 mod tools;
 mod torture;
+mod tracepoints;
 mod tracing;
 mod vmm;
 mod work;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! A file larger than the memory of its reader is read from disk once, and from the host ever
-//! after.
+//! after. The tracepoints of both modules tell what is counted.
 
 use anyhow::{Result, ensure};
 use ddlab::{
@@ -15,6 +15,7 @@ use crate::{
     ddctl,
     meter::{Measured, Meter},
     stage::{self, Stage, pages, percent, ratio},
+    tracepoints,
 };
 
 /// Reads 96 MiB three times with a limit of 48 MiB; in the long form on XFS as well.
@@ -34,6 +35,8 @@ const ALMOST_ALL: f64 = 99.9;
 /// Pages for each exit, of at most 128 in a call; 126.7 and 116.5 were seen.
 const IN_A_GET: f64 = 120.0;
 const IN_A_PUT: f64 = 105.0;
+/// The guest.
+const NAME: &str = "one";
 /// The cgroup that reads.
 const READER: &str = "reader";
 
@@ -41,9 +44,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let quick = context.quick();
     let file = FileSpec::new("large", 96 << 20, 1);
     let stage = Stage::set(context, 256)?;
-    let ext4 = stage.disk("ext4", vec![file.clone()])?;
+    let small = FileSpec::new("small", 4 << 20, 2);
+    let ext4 = stage.disk("ext4", vec![file.clone(), small.clone()])?;
     let xfs = stage.blank_disk("xfs", 512)?;
-    let config = GuestConfig::new("one")
+    let config = GuestConfig::new(NAME)
+        // Some of it is for bpftrace.
+        .memory_mib(768)
         .disk(&ext4, Throttle::NONE)
         .disk(&xfs, Throttle::NONE)
         .kernel_arg(PERSISTENT);
@@ -58,7 +64,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         targets.extend(read_thrice(&guest, &xfs, &file)?);
         targets.push(read_persistent(&guest)?);
     }
+    tracepoints::count(&stage, (&guest, NAME), ("/ext4/small", &small), READER)?;
     agree(&stage, &guest)?;
+    tracepoints::unload(&guest)?;
     Ok(targets)
 }
 
@@ -132,7 +140,7 @@ fn read_thrice(guest: &Guest, disk: &Disk, file: &FileSpec) -> Result<Vec<Target
 /// The reader's pages belong to the reader's container.
 fn belong(stage: &Stage<'_>) -> Result<()> {
     let vms = ddctl::vms(stage.host())?;
-    let vm = ddctl::vm(&vms, "one")?;
+    let vm = ddctl::vm(&vms, NAME)?;
     let held = vm.container(READER)?.used_pages;
     ensure!(
         held > 0 && held == vm.used_pages,
@@ -178,7 +186,7 @@ fn read_persistent(guest: &Guest) -> Result<Target> {
 /// Both sides have counted the same pages.
 fn agree(stage: &Stage<'_>, guest: &Machine) -> Result<()> {
     let vms = accounting::check(stage.host())?;
-    let vm = ddctl::vm(&vms, "one")?;
+    let vm = ddctl::vm(&vms, NAME)?;
     let ours = ddctl::counters(guest)?;
     let theirs = (
         accounting::total(vm, |stats| stats.puts),

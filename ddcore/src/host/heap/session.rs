@@ -5,10 +5,11 @@
 use super::pool::{Pool, Settings};
 use super::{Lock, Owner, Tier};
 use crate::clock::Clock;
+use crate::host::cause::Cause;
 use crate::host::flush::FlushProgress;
 use crate::host::list::{all_lists, LISTS};
 use crate::host::pressure::Gauge;
-use crate::host::session::{self, SessionState};
+use crate::host::session::{self, SessionState, TierKind};
 use crate::index::{Hasher, Heap, Held, Index, List, Removed};
 use crate::partition::Entity;
 use crate::policy::Order;
@@ -224,6 +225,14 @@ impl<O: Owner> session::Session for Session<O> {
 
     fn announce(&self, notices: &[Eviction]) {
         O::announce(self, notices);
+    }
+
+    fn tell_evicted(&self, pool: u32, tier: TierKind, pages: u64, cause: Cause) {
+        O::tell_evicted(self, pool, tier, pages, cause);
+    }
+
+    fn tell_relocated(&self, pool: u32, to: TierKind, pages: u64) {
+        O::tell_relocated(self, pool, to, pages);
     }
 
     fn take_flush_progress(&self) -> Option<FlushProgress> {

@@ -5,12 +5,13 @@
 
 use super::*;
 use crate::host::carried::Carried;
+use crate::host::cause::Cause;
 use crate::host::evict::{evict, evict_ssd};
 use crate::host::get::take;
 use crate::host::heap::{self, Owner, Tier, Vm};
 use crate::host::put::keep;
 use crate::host::session::{Session as _, TierKind};
-use crate::host::walk::{counted, migrate};
+use crate::host::walk::{counted, drop_device, migrate};
 use crate::index::{self, Hasher, Removed, PLACED};
 use crate::policy::Order;
 use alloc::collections::BTreeMap;
@@ -112,6 +113,9 @@ struct Own {
     /// The events that happen while pages are copied.
     between: RefCell<Vec<Event>>,
     damage: RefCell<u64>,
+    /// Pages of each pool that were reported as evicted from a tier, and as moved to it.
+    evicted: RefCell<[[u64; 2]; 2]>,
+    moved: RefCell<[[u64; 2]; 2]>,
 }
 
 struct World;
@@ -170,6 +174,16 @@ impl Owner for World {
 
     fn announce(_session: &Session, _notices: &[Eviction]) {}
 
+    fn tell_evicted(session: &Session, pool: u32, tier: TierKind, pages: u64, _: Cause) {
+        assert!(pages > 0);
+        session.own.evicted.borrow_mut()[pool as usize][tier as usize] += pages;
+    }
+
+    fn tell_relocated(session: &Session, pool: u32, to: TierKind, pages: u64) {
+        assert!(pages > 0);
+        session.own.moved.borrow_mut()[pool as usize][to as usize] += pages;
+    }
+
     fn allocate(_: &heap::Host<Self>, _: &mut [Option<Held>], _: bool) -> usize {
         0
     }
@@ -198,6 +212,8 @@ fn session() -> Session {
         version: RefCell::default(),
         between: RefCell::default(),
         damage: RefCell::new(u64::MAX),
+        evicted: RefCell::default(),
+        moved: RefCell::default(),
     };
     let mut session = Session::new(Arc::new(Tier::new(CAPACITY)), Hasher::new(3), own);
     for _ in 0..2 {
@@ -222,8 +238,10 @@ fn happen(session: &Session, events: Vec<Event>) {
         match event {
             Event::Put(index, pages, pool) => put(session, &run(index, pages, pool)),
             Event::Take(index, pages) => read(session, &run(index, pages, 0)),
-            Event::Evict(pool, pages) => _ = evict(session, pool, pages, None::<&()>),
-            Event::EvictSsd(pool, pages) => _ = evict_ssd(session, pool, pages, u64::MAX),
+            Event::Evict(pool, pages) => _ = evict(session, (pool, Cause::Put), pages, None::<&()>),
+            Event::EvictSsd(pool, pages) => {
+                _ = evict_ssd(session, (pool, Cause::Segment), pages, u64::MAX)
+            }
             Event::Migrate(pool) => _ = migrate(session, &FILE, pool),
         }
     }
@@ -297,6 +315,15 @@ fn check(session: &Session) {
     assert!(held.values().all(|(_, owners)| *owners == 1));
     let placed = held.keys().filter(|handle| **handle & PLACED != 0).count() as u64;
     assert_eq!((held.len() as u64 - placed, placed), (memory, ssd));
+    // What is reported is what is counted.
+    for pool in 0..2 {
+        let memory = counted(session, pool, TierKind::Memory);
+        let ssd = counted(session, pool, TierKind::Ssd);
+        let evicted = session.own.evicted.borrow()[pool as usize];
+        assert_eq!(evicted, [memory.evictions, ssd.evictions]);
+        let moved = session.own.moved.borrow()[pool as usize];
+        assert_eq!(moved, [memory.relocated_in, memory.relocated_out]);
+    }
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -370,9 +397,25 @@ fn a_segment_is_evicted_and_no_other_page() {
         put(&session, &run(page * 16, 1, 0));
         assert_eq!(demote(&session, 0, 1), 1);
     }
-    assert_eq!(evict_ssd(&session, 0, u64::MAX, 0), SEGMENT - 1);
+    assert_eq!(
+        evict_ssd(&session, (0, Cause::Segment), u64::MAX, 0),
+        SEGMENT - 1
+    );
     assert_eq!(session.state().ssd(), SEGMENT);
     check(&session);
+}
+
+/// A device is lost: its pages are reported for each pool.
+#[test]
+fn pages_of_a_lost_device_are_reported() {
+    let session = session();
+    put(&session, &run(0, 40, 0));
+    put(&session, &run(100, 30, 1));
+    assert_eq!((demote(&session, 0, 30), demote(&session, 1, 20)), (30, 20));
+    let dropped = drop_device(&session, 0);
+    session.own.model.borrow_mut().clear();
+    assert_eq!(dropped, 50);
+    assert_eq!(*session.own.evicted.borrow(), [[0, 30], [0, 20]]);
 }
 
 /// A page that is written while it is demoted stays in memory, in its new version.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, Scenario, Target, Throttle};
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     ssd::{self, device::Device},
     stage::{self, Stage},
 };
@@ -80,7 +80,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     eprintln!("    alone: {:.0}/s", alone.rate());
     compute.kill(9)?;
-    books::balance(host)?;
+    accounting::check(host)?;
 
     // A device is removed while reads are deferred.
     ddctl::run(host, "ssd set --wait guest")?;
@@ -92,7 +92,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let read = reading.output()?;
     ensure!(exit.success() && read == right, "{exit}: {read}");
     device.forget(host)?;
-    books::balance(host)?;
+    accounting::check(host)?;
 
     let mean = |one: &Way, two: &Way| (one.pace.rate() + two.pace.rate()) / 2.0;
     let (in_host, in_guest) = (mean(&host_1, &host_2), mean(&guest_1, &guest_2));

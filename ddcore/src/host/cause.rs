@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The reason for which pages are evicted. It decides nothing: owners report it when they are traced.
+
+/// The reason for an eviction.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cause {
+    /// A put found no room, or no memory.
+    Put,
+    /// The background evictor keeps room for the next puts.
+    Reserve,
+    /// The host is short of memory.
+    Shortage,
+    /// The VM or the pool keeps no pages in the tier any more.
+    Weight,
+    /// An administrator has asked for it.
+    Command,
+    /// The SSD tier needs a free segment.
+    Segment,
+    /// The device of the SSD tier has failed, or is being removed.
+    Device,
+    /// The data on the device is lost or damaged.
+    Damage,
+}
+
+impl Cause {
+    /// All causes.
+    pub const ALL: [Self; 8] = [
+        Self::Put,
+        Self::Reserve,
+        Self::Shortage,
+        Self::Weight,
+        Self::Command,
+        Self::Segment,
+        Self::Device,
+        Self::Damage,
+    ];
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The tracepoints of both modules tell exactly what is counted, what `docs/tracepoints.md` shows
+//! works, and a module can be unloaded while its events are on.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, FileSpec, Guest, Machine, ReadSpec, Running, wait};
+
+use crate::{
+    accounting,
+    counters::{GuestCounters, PoolStats},
+    ddctl,
+    stage::{self, GUEST, HOST, Stage},
+};
+
+const PAGE: &str = include_str!("../../../docs/tracepoints.md");
+const EVENTS: &str = "/sys/kernel/tracing/events";
+/// A separate buffer of tracefs, whose triggers see events whether or not these are recorded.
+const INSTANCE: &str = "/sys/kernel/tracing/instances/doubledecker";
+const SIGINT: i32 = 2;
+
+/// Sums over the events of a host, and over those of a guest: event, key and fields.
+const OF_HOST: &[(&str, &str, &str)] = &[
+    ("dd_put", "vm", "pages,stored"),
+    ("dd_put_refused", "vm", "pages"),
+    ("dd_get", "vm", "pages,memory_pages,ssd_pages"),
+    ("dd_evict", "vm", "pages"),
+];
+const OF_GUEST: &[(&str, &str, &str)] = &[
+    ("dd_put", "pool", "pages,stored"),
+    ("dd_get", "pool", "pages,hits"),
+    ("dd_invalidate", "filesystem", "pages"),
+];
+
+/// Reads, drops, refuses, evicts and truncates pages of `file`, which is at `path` in the guest
+/// `name`, and compares events with counters.
+pub(crate) fn count(
+    stage: &Stage<'_>,
+    (guest, name): (&Guest, &str),
+    (path, file): (&str, &FileSpec),
+    reader: &str,
+) -> Result<()> {
+    let host = stage.host();
+    let shown = [Shown::start(host, HOST)?, Shown::start(guest, GUEST)?];
+    let histograms = Histograms::of_page(host)?;
+    let sums = [
+        Sums::start(host, HOST, OF_HOST)?,
+        Sums::start(guest, GUEST, OF_GUEST)?,
+    ];
+    let before = (totals(stage, name)?, ddctl::counters(guest)?);
+
+    let read = || stage::read(guest, &ReadSpec::new(path).cgroup(reader), file);
+    read()?;
+    guest.drop_caches(false)?;
+    read()?;
+    // Its pages are at the host when it is truncated.
+    guest.drop_caches(false)?;
+    guest.exec_ok(["truncate", "-s", "1M", path])?;
+    // The host drops all pages of the VM, and refuses others.
+    ddctl::run(host, &format!("set-weight {name} 0"))?;
+    guest.read(&ReadSpec::new(path).cgroup(reader))?;
+    guest.drop_caches(false)?;
+    ddctl::run(host, &format!("set-weight {name} 100"))?;
+
+    let pools = totals(stage, name)? - before.0;
+    let counted = ddctl::counters(guest)? - before.1;
+    let [of_host, of_guest] = sums;
+    host_agrees(&of_host, &pools)?;
+    guest_agrees(&of_guest, &counted)?;
+    of_host.end()?;
+    of_guest.end()?;
+
+    let refused = host.unload_module(HOST);
+    ensure!(refused.is_err(), "bpftrace did not keep the host module");
+    let texts = histograms.end()?;
+    for word in ["memory", "off", "weight"] {
+        ensure!(
+            texts.contains(word),
+            "no {word} in the histograms:\n{texts}"
+        );
+    }
+    let [on_host, in_guest] = shown;
+    let text = on_host.end()?;
+    ensure!(text.contains("@get_ns[memory]"), "{text}");
+    is(&text, "@refused[", refusals(&pools))?;
+    is(&text, "@evicted[", pools.evictions)?;
+    let text = in_guest.end()?;
+    ensure!(text.contains("@guest_ns[hit]"), "{text}");
+    ensure!(text.contains("@invalid[truncate]"), "{text}");
+    is(&text, "@invalid[", counted.invalidated)
+}
+
+/// A module is unloaded while its events are on, and is loaded again.
+pub(crate) fn unload(guest: &Guest) -> Result<()> {
+    let all = format!("{EVENTS}/{GUEST}");
+    guest.write_file(&format!("{all}/enable"), "1")?;
+    guest.unload_module(GUEST)?;
+    ensure!(
+        !guest.exec(["test", "-e", &all])?.exit.success(),
+        "the events of the module are still there"
+    );
+    stage::attach(guest)?;
+    let enabled = guest.read_text(&format!("{all}/enable"))?;
+    ensure!(enabled.trim() == "0", "events are {enabled}");
+    Ok(())
+}
+
+/// Returns the sums of the counters of a VM's pools, once no page moves.
+fn totals(stage: &Stage<'_>, name: &str) -> Result<PoolStats> {
+    let vms = accounting::check(stage.host())?;
+    let pools = ddctl::vm(&vms, name)?.containers.iter();
+    let stats = pools.filter_map(|pool| pool.stats);
+    Ok(stats.fold(PoolStats::default(), |sum, more| sum + more))
+}
+
+fn refusals(pools: &PoolStats) -> u64 {
+    pools.put_refused_off
+        + pools.put_refused_memory
+        + pools.put_refused_fault
+        + pools.put_refused_absent
+}
+
+fn host_agrees(sums: &Sums<'_>, pools: &PoolStats) -> Result<()> {
+    let given = sums.of("dd_get", "memory_pages")? + sums.of("dd_get", "ssd_pages")?;
+    for (what, seen, counted) in [
+        ("stored pages", sums.of("dd_put", "stored")?, pools.puts),
+        (
+            "refused pages",
+            sums.of("dd_put_refused", "pages")?,
+            refusals(pools),
+        ),
+        ("requested pages", sums.of("dd_get", "pages")?, pools.gets),
+        ("found pages", given, pools.hits),
+        (
+            "evicted pages",
+            sums.of("dd_evict", "pages")?,
+            pools.evictions,
+        ),
+    ] {
+        same("host", what, seen, counted)?;
+    }
+    Ok(())
+}
+
+fn guest_agrees(sums: &Sums<'_>, counted: &GuestCounters) -> Result<()> {
+    for (what, seen, counted) in [
+        (
+            "put calls",
+            sums.of("dd_put", "hitcount")?,
+            counted.put_calls,
+        ),
+        (
+            "offered pages",
+            sums.of("dd_put", "pages")?,
+            counted.put_offered,
+        ),
+        (
+            "stored pages",
+            sums.of("dd_put", "stored")?,
+            counted.put_stored,
+        ),
+        (
+            "get calls",
+            sums.of("dd_get", "hitcount")?,
+            counted.get_calls,
+        ),
+        (
+            "requested pages",
+            sums.of("dd_get", "pages")?,
+            counted.get_asked,
+        ),
+        ("hits", sums.of("dd_get", "hits")?, counted.get_hits),
+        (
+            "invalid pages",
+            sums.of("dd_invalidate", "pages")?,
+            counted.invalidated,
+        ),
+    ] {
+        same("guest", what, seen, counted)?;
+    }
+    Ok(())
+}
+
+/// Events and counters have the same number of pages or calls, which is not 0.
+fn same(machine: &str, what: &str, seen: u64, counted: u64) -> Result<()> {
+    ensure!(
+        seen == counted && seen > 0,
+        "{machine}: events tell of {seen} {what}, and counters of {counted}"
+    );
+    Ok(())
+}
+
+/// Sums that the kernel makes of events.
+struct Sums<'a> {
+    machine: &'a Machine,
+    module: &'a str,
+    triggers: &'a [(&'a str, &'a str, &'a str)],
+}
+
+impl<'a> Sums<'a> {
+    fn start(
+        machine: &'a Machine,
+        module: &'a str,
+        triggers: &'a [(&'a str, &'a str, &'a str)],
+    ) -> Result<Self> {
+        let this = Self {
+            machine,
+            module,
+            triggers,
+        };
+        machine.exec_ok(["mkdir", INSTANCE])?;
+        this.write("")?;
+        Ok(this)
+    }
+
+    fn write(&self, sign: &str) -> Result<()> {
+        for (event, key, fields) in self.triggers {
+            let trigger = format!("{sign}hist:keys={key}:vals={fields}");
+            self.machine
+                .write_file(&format!("{}/trigger", self.folder(event)), trigger)?;
+        }
+        Ok(())
+    }
+
+    fn folder(&self, event: &str) -> String {
+        format!("{INSTANCE}/events/{}/{event}", self.module)
+    }
+
+    /// Returns the sum of a field, or with `hitcount` the number of events.
+    fn of(&self, event: &str, field: &str) -> Result<u64> {
+        let path = format!("{}/hist", self.folder(event));
+        sum(&self.machine.read_text(&path)?, field)
+    }
+
+    fn end(self) -> Result<()> {
+        self.write("!")?;
+        self.machine.exec_ok(["rmdir", INSTANCE]).map(drop)
+    }
+}
+
+/// Adds a field up over the entries of a histogram of tracefs.
+fn sum(text: &str, field: &str) -> Result<u64> {
+    let mut sum = 0;
+    for line in text.lines().filter(|line| line.starts_with('{')) {
+        let (_, values) = line.split_once('}').context("an entry without an end")?;
+        let mut words = values.split_whitespace();
+        let named = words.find(|word| word.trim_end_matches(':') == field);
+        named.with_context(|| format!("no {field} in {line}"))?;
+        sum += words.next().context("no number")?.parse::<u64>()?;
+    }
+    Ok(sum)
+}
+
+/// The histograms of tracefs that the page shows.
+struct Histograms<'a> {
+    host: &'a Machine,
+    /// The line that changes to the directory, and the line that prints.
+    place: &'static str,
+    print: &'static str,
+    triggers: Vec<&'static str>,
+}
+
+impl<'a> Histograms<'a> {
+    fn of_page(host: &'a Machine) -> Result<Self> {
+        let block = blocks().find(|block| block.starts_with("cd "));
+        let lines: Vec<_> = block
+            .context("the page shows no histograms")?
+            .lines()
+            .collect();
+        let [place, triggers @ .., print] = &lines[..] else {
+            anyhow::bail!("the page shows only {lines:?}");
+        };
+        host.shell(format!("{place}\n{}", triggers.join("\n")))?;
+        Ok(Self {
+            host,
+            place,
+            print,
+            triggers: triggers.to_vec(),
+        })
+    }
+
+    /// Returns what is printed, and ends the histograms as the page says.
+    fn end(self) -> Result<String> {
+        let text = self.host.shell(format!("{}\n{}", self.place, self.print))?;
+        let ends = self.triggers.join("\n").replace("'hist:", "'!hist:");
+        self.host.shell(format!("{}\n{ends}", self.place))?;
+        Ok(text)
+    }
+}
+
+/// The programs of bpftrace that the page shows for a module, all at once.
+struct Shown(Running);
+
+impl Shown {
+    fn start(machine: &Machine, module: &str) -> Result<Self> {
+        let programs: Vec<_> = programs().filter(|one| one.contains(module)).collect();
+        ensure!(!programs.is_empty(), "the page shows nothing for {module}");
+        let all = format!("BEGIN {{ printf(\"begun\\n\"); }} {}", programs.join(" "));
+        let mut running = machine.spawn(&Command::new(["bpftrace", "-e", &all]))?;
+        wait::until("bpftrace is attached", || {
+            let output = running.output()?;
+            ensure!(running.poll()?.is_none(), "bpftrace ended: {output}");
+            Ok(output.contains("begun").then_some(()))
+        })?;
+        Ok(Self(running))
+    }
+
+    /// Ends it. Returns what it printed.
+    fn end(mut self) -> Result<String> {
+        self.0.kill(SIGINT)?;
+        self.0.wait()?;
+        self.0.output()
+    }
+}
+
+/// Checks the sum over the keys of a map of bpftrace.
+fn is(text: &str, map: &str, expected: u64) -> Result<()> {
+    let lines = text.lines().filter(|line| line.starts_with(map));
+    let values = lines.map(|line| {
+        let (_, value) = line.rsplit_once(": ").context("no value")?;
+        Ok(value.trim().parse::<u64>()?)
+    });
+    let sum: u64 = values.sum::<Result<u64>>()?;
+    ensure!(
+        sum == expected && sum > 0,
+        "{map}…] has {sum} pages, and the counters {expected}:\n{text}"
+    );
+    Ok(())
+}
+
+/// Returns the programs of bpftrace in the page.
+fn programs() -> impl Iterator<Item = &'static str> {
+    let lines = blocks().flat_map(str::lines);
+    lines.filter_map(|line| line.strip_prefix("bpftrace -e '")?.strip_suffix('\''))
+}
+
+/// Returns the shell commands in the page, block by block.
+fn blocks() -> impl Iterator<Item = &'static str> {
+    let blocks = PAGE.split("```sh\n").skip(1);
+    blocks.filter_map(|block| Some(block.split_once("\n```")?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_shows_programs_for_both_modules() {
+        let count = |module| programs().filter(|one| one.contains(module)).count();
+        assert_eq!((count(HOST), count(GUEST)), (3, 2));
+        assert_eq!(blocks().filter(|block| block.starts_with("cd ")).count(), 1);
+    }
+
+    #[test]
+    fn entries_are_added_up() {
+        let text = "# event histogram\n#\n\n\
+            { vm:          1 } hitcount:          9  pages:       1024  stored:       1000\n\
+            { vm:          2 } hitcount:          1  pages:          6  stored:          0\n\n\
+            Totals:\n    Hits: 10\n    Entries: 2\n    Dropped: 0\n";
+        assert_eq!(sum(text, "pages").unwrap(), 1030);
+        assert_eq!(sum(text, "stored").unwrap(), 1000);
+        assert_eq!(sum(text, "hitcount").unwrap(), 10);
+        assert_eq!(sum("", "pages").unwrap(), 0);
+        assert!(sum(text, "hits").is_err());
+    }
+
+    #[test]
+    fn maps_are_added_up() {
+        let text = "begun\n\n@refused[1, off]: 100\n@refused[2, memory]: 28\n@other[1]: 5\n";
+        assert!(is(text, "@refused[", 128).is_ok());
+        assert!(is(text, "@refused[", 127).is_err());
+        assert!(is(text, "@evicted[", 0).is_err());
+    }
+}
