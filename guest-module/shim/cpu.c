@@ -5,6 +5,7 @@
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
 #include "guest.h"
 
@@ -36,14 +37,23 @@ void dd_cond_resched(void)
 	cond_resched();
 }
 
-bool dd_single_task(void)
+/*
+ * The task may sleep, which io_uring and RWF_NOWAIT forbid while readahead
+ * begins, and another one waits for the CPU.
+ */
+bool dd_should_sleep(void)
 {
-	return single_task_running();
+	return !(current->flags & PF_MEMALLOC_NOIO) && !single_task_running();
 }
 
 void dd_sleep_us(unsigned int us)
 {
-	usleep_range(us, us + us / 4);
+	usleep_range(us, us + min(us / 4, 50u));
+}
+
+bool dd_killed(void)
+{
+	return fatal_signal_pending(current);
 }
 
 bool dd_in_task(void)

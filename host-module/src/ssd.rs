@@ -68,7 +68,9 @@ pub(crate) struct Ssd {
     /// Pages that are read for gets that were deferred.
     deferred: Atomic<u64>,
     /// Whether a task forgets deferred gets that have not come again.
-    forgetting: Atomic<bool>,
+    watching: Atomic<bool>,
+    /// Devices whose reads take long on average.
+    slow: Atomic<u32>,
     /// The sum of what the VMs have published.
     standing: Standing<Number>,
     born: Instant<Monotonic>,
@@ -89,7 +91,8 @@ impl Ssd {
                 deadline_us: Atomic::new(DEADLINE_US),
                 waiting: Atomic::new(Waiting::Automatic as u32),
                 deferred: Atomic::new(0),
-                forgetting: Atomic::new(false),
+                watching: Atomic::new(false),
+                slow: Atomic::new(0),
                 standing: Standing::new(),
                 born: Instant::now(),
             }),
@@ -124,6 +127,26 @@ impl Ssd {
     /// Sets how gets wait for reads.
     pub(crate) fn set_waiting(&self, waiting: Waiting) {
         self.waiting.store(waiting as u32, Relaxed);
+    }
+
+    /// Returns whether a get may be deferred.
+    pub(crate) fn may_defer(&self) -> bool {
+        match self.waiting() {
+            Waiting::Automatic => self.slow.load(Relaxed) > 0,
+            Waiting::Host => false,
+            Waiting::Guest => true,
+        }
+    }
+
+    /// Notes whether the reads of a device take long on average.
+    fn note_slow(&self, device: &Device, is_slow: bool) {
+        if device.slow.load(Relaxed) == is_slow || device.slow.xchg(is_slow, Full) == is_slow {
+            return;
+        }
+        match is_slow {
+            true => self.slow.add(1, Relaxed),
+            false => _ = self.slow.fetch_sub(1, Relaxed),
+        }
     }
 
     /// Returns the milliseconds since the tier was created.
@@ -172,6 +195,9 @@ impl Ssd {
     /// Forgets a device that has no pages any more. The caller holds `control`.
     pub(crate) fn forget(&self, number: usize) {
         let device = self.devices.lock().get_mut(number).and_then(Option::take);
+        if let Some(device) = &device {
+            self.note_slow(device, false);
+        }
         if device.is_some() && tracepoints::ssd_state_is_on() {
             tracepoints::ssd_state(number as u32, c"gone");
         }

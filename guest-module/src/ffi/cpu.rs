@@ -11,7 +11,8 @@ extern "C" {
     fn dd_preemption_off();
     fn dd_preemption_on();
     fn dd_cond_resched();
-    fn dd_single_task() -> bool;
+    fn dd_should_sleep() -> bool;
+    fn dd_killed() -> bool;
     fn dd_sleep_us(us: c_uint);
     fn dd_in_task() -> bool;
     fn dd_current() -> c_ulong;
@@ -70,10 +71,17 @@ pub(crate) fn cond_resched() {
     unsafe { dd_cond_resched() };
 }
 
-/// Returns whether no other task waits for this CPU. Preemption is off.
-pub(crate) fn is_alone() -> bool {
-    // SAFETY: Reads the number of runnable tasks of this CPU.
-    unsafe { dd_single_task() }
+/// Returns whether the task should sleep instead of keeping the CPU: it may, and another task waits for
+/// the CPU. Preemption is off.
+pub(crate) fn should_sleep() -> bool {
+    // SAFETY: Reads flags of the running task, and the number of runnable tasks of this CPU.
+    unsafe { dd_should_sleep() }
+}
+
+/// Returns whether the running task is being killed.
+pub(crate) fn is_killed() -> bool {
+    // SAFETY: Reads the signals of the running task.
+    unsafe { dd_killed() }
 }
 
 /// Sleeps for so many microseconds, or a little longer. Process context without spinlocks.

@@ -237,18 +237,22 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     let claimed = || plan.iter().filter(|planned| planned.ask);
     let asked: u32 = claimed().map(|planned| planned.inside).sum();
     count!(state, get_asked, asked);
-    let hits = if asked <= MOST_PAGES {
+    let got = if asked <= MOST_PAGES {
         get(state, session, claimed().map(|planned| planned.run(file)))
     } else {
         let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
-        let hit = all.all(|part| get(state, session, once(part)) == Some(1));
-        hit.then_some(1)
+        // A miss leaves parts that were not asked for at the host.
+        match all.all(|part| get(state, session, once(part)).hits == 1) {
+            true => Got {
+                hits: 1,
+                unknown: 0,
+            },
+            false => Got::UNKNOWN,
+        }
     };
     for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
-        planned.hit = hits.is_some_and(|hits| hits & 1 << n != 0);
-        if hits.is_none() {
-            // The host keeps pages of a call that it had no memory for, and pages of parts that
-            // were not asked for after a miss. Both are flushed.
+        planned.hit = got.hits & 1 << n != 0;
+        if got.unknown & 1 << n != 0 {
             flush_unneeded(state, file, planned);
         }
     }
@@ -258,24 +262,43 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     count!(state, get_misses, asked - pages);
 }
 
+/// What the host had, with a bit for each run.
+struct Got {
+    hits: u64,
+    /// Runs whose pages the host may still have, because it did not answer or had no memory.
+    unknown: u64,
+}
+
+impl Got {
+    /// The result of a get that was not answered.
+    const UNKNOWN: Self = Self {
+        hits: 0,
+        unknown: u64::MAX,
+    };
+}
+
 /// Asks for at most [`MAX_FOLIOS`] runs, and sleeps while the host reads some of them from an SSD.
-/// Returns a bit for each run that is set if the host had it; `None` if the host did not answer.
-fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> Option<u64> {
-    let mut hits = 0;
-    let mut open = u64::MAX;
+fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> Got {
+    let start = Instant::<Monotonic>::now();
+    let mut got = Got::UNKNOWN;
     let mut deferral = None;
     for attempt in 0..=MOST_DEFERRALS {
         let allow = attempt < MOST_DEFERRALS;
-        let round = get_once(state, session, runs.clone(), open, (deferral, allow))?;
-        hits |= round.hits;
-        open = round.reading;
+        let round = get_once(state, session, runs.clone(), got.unknown, (deferral, allow));
+        let Some(round) = round else { break };
+        got.hits |= round.hits;
+        got.unknown = round.reading;
         deferral = round.deferral;
-        let Some(deferral) = deferral.filter(|_| open != 0) else {
+        let Some(deferral) = deferral.filter(|_| got.unknown != 0) else {
             break;
         };
         cpu::sleep_us(deferral.wait_us.min(LONGEST_SLEEP_US));
+        if cpu::is_killed() {
+            break;
+        }
     }
-    Some(hits)
+    state.counters().got(start);
+    got
 }
 
 /// The result of a call, with a bit for each run.
@@ -307,7 +330,7 @@ fn get_once(
         call.resume(deferral);
     }
     // Where no other task waits for the CPU, a second call costs more than it brings.
-    if allow && state.channel.can_defer() && !cpu::is_alone() {
+    if allow && state.channel.can_defer() && cpu::should_sleep() {
         call.allow_deferral();
     }
     count!(state, get_calls);
@@ -324,7 +347,6 @@ fn get_once(
         }
     });
     drop(call);
-    state.counters().got(start);
     if tracepoints::get_is_on() {
         let hits = round.as_ref().map_or(0, |round| round.hits);
         trace(runs, (asked, hits), nanoseconds_since(start));

@@ -121,11 +121,16 @@ fn hello(
         );
         Status::Denied
     })?;
-    let session = Session::new(vm.number, host.tier.clone(), host.ssd.clone())
-        .map_err(|_| Status::NoMemory)?;
+    let session = Session::new(
+        vm.number,
+        features & DEFER,
+        host.tier.clone(),
+        host.ssd.clone(),
+    )
+    .map_err(|_| Status::NoMemory)?;
     let body = HelloAnswer {
         session: session.id,
-        features: features & DEFER,
+        features: session.features,
         vm: vm.number,
         max_pools: MAX_POOLS,
     };

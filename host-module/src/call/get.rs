@@ -14,7 +14,6 @@ use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
 use ddabi::hypercall::Outcome;
 use ddabi::request::{Run, MAX_RUNS};
-use ddabi::ssd::Waiting;
 use ddcore::host::carried::Carried;
 use ddcore::host::get::{foreign, from_ssd, give, take};
 use ddcore::host::promotion::is_promotion_due;
@@ -75,7 +74,9 @@ impl Caller<'_> {
         let mut read_before = ReadBefore::nothing();
         if let Some(answer) = &mut answer {
             match deferral.ticket {
-                0 if deferral.allowed => self.defer(runs, &mut frames, answer, carried),
+                0 if deferral.allowed => {
+                    read_before = self.defer(runs, &mut frames, answer, carried);
+                }
                 0 => {}
                 _ => (start, read_before) = self.resume(deferral, &mut frames, answer),
             }
@@ -127,8 +128,9 @@ impl Caller<'_> {
             true => Pool::ssd_get_counters,
             false => Pool::get_counters,
         };
-        // A get that only waits is counted when it comes again.
-        if reading < runs.iter().count() {
+        self.session.deferrals.note_unused(read_before.unused());
+        // A get some of whose runs wait is counted when it comes again.
+        if reading == 0 {
             let latency = self.count_batch(runs, counters, start);
             if is_traced {
                 let (vm, (pool, asked)) = (self.vm.number, extent(runs));
@@ -162,7 +164,8 @@ impl Caller<'_> {
     }
 
     /// Begins to read the pages of runs that are in the SSD tier, and defers these runs, if that is
-    /// better than to wait for them. Their pages stay in the index.
+    /// better than to wait for them. Their pages stay in the index. Returns what was read, if they
+    /// cannot be deferred after all.
     #[inline(never)]
     fn defer(
         &self,
@@ -170,12 +173,20 @@ impl Caller<'_> {
         frames: &mut [Frames; MAX_RUNS],
         answer: &mut Answer,
         carried: &mut Carried<Page>,
-    ) {
+    ) -> ReadBefore {
+        let nothing = ReadBefore::nothing();
+        let deferrals = &self.session.deferrals;
+        let total = runs.iter().map(|run| run.pages as usize).sum();
+        // Pages that a container in memory has put to devices earlier are waited for.
         let is_on_ssd = |pool| self.session.places(pool) > 0;
-        if self.host.ssd.waiting() == Waiting::Host || !runs.iter().any(|run| is_on_ssd(run.pool)) {
-            return;
+        if !self.host.ssd.may_defer()
+            || !runs.iter().any(|run| is_on_ssd(run.pool))
+            || !deferrals.has_room(total)
+        {
+            return nothing;
         }
         let Carried { pages, batch, .. } = carried;
+        let pages = &mut pages[..total];
         let ready = runs.placed().zip(&*frames);
         let ready = ready.filter_map(|(run, frames)| (*frames == Frames::Ready).then_some(run));
         look(&**self.session, batch, ready, |at, held| {
@@ -183,27 +194,31 @@ impl Caller<'_> {
                 pages[at] = Page::of_index(held);
             }
         });
-        let mut none = ReadBefore::nothing();
         let reads = self
             .host
             .ssd
-            .look_up(runs.placed(), pages, self.seed(), &mut none);
-        let total = runs.iter().map(|run| run.pages as usize).sum();
+            .look_up(runs.placed(), pages, self.seed(), None);
         let mut waits = [false; MAX_RUNS];
         for (waits, (run, at)) in waits.iter_mut().zip(runs.placed()) {
             let mut pages = pages[at..at + run.pages as usize].iter().flatten();
             *waits = pages.any(|page| page.place().is_some());
         }
-        let get = self.host.ssd.defer(reads, &mut pages[..total], self.start);
+        let get = self.host.ssd.defer(reads, pages, self.start);
         // What is left are pages of a get that is not deferred.
-        pages[..total].fill_with(|| None);
-        let Some(get) = get else { return };
+        pages.fill_with(|| None);
+        let Some(get) = get else { return nothing };
         let wait_us = get.wait_us();
-        if let Ok(ticket) = self.session.deferrals.add(get) {
-            answer.set_ticket(ticket, wait_us);
-            let waiting = frames.iter_mut().zip(waits).filter(|(_, waits)| *waits);
-            waiting.for_each(|(frames, _)| *frames = Frames::Reading);
-            TOTALS.gets_deferred.add(1);
+        match deferrals.add(get) {
+            Ok(ticket) => {
+                answer.set_ticket(ticket, wait_us);
+                let waiting = frames.iter_mut().zip(waits).filter(|(_, waits)| *waits);
+                waiting.for_each(|(frames, _)| *frames = Frames::Reading);
+                TOTALS.gets_deferred.add(1);
+                nothing
+            }
+            Err(get) => KBox::into_inner(get)
+                .collect(&self.host.ssd)
+                .unwrap_or(nothing),
         }
     }
 

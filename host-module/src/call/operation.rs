@@ -17,7 +17,7 @@ use crate::vm::pool::Pool;
 use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
 use crate::vm::Vm;
-use ddabi::answer::{PoolAnswer, PoolPressure};
+use ddabi::answer::{PoolAnswer, PoolPressure, DEFER};
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
@@ -29,7 +29,7 @@ use ddcore::host::pressure::pressure;
 use ddcore::host::put::store;
 use ddcore::host::walk::migrate;
 use ddcore::host::{Origin, Session as _};
-use ddcore::request::{Ranges, Request, Runs, Settings};
+use ddcore::request::{Deferral, Ranges, Request, Runs, Settings};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
@@ -64,6 +64,11 @@ impl Caller<'_> {
                 Ok(Outcome::bare(Status::Ok))
             }
             Request::Put(runs) => Ok(self.put(runs, answer, carried, notices)),
+            Request::Get(_, deferral)
+                if *deferral != Deferral::default() && self.session.features & DEFER == 0 =>
+            {
+                Err(Status::Invalid)
+            }
             Request::Get(runs, deferral) => Ok(self.get(runs, *deferral, answer, carried, notices)),
             Request::Flush(ranges) => Ok(self.flush(ranges, answer, carried, notices)),
             Request::PoolCreate(settings, name) => self.create_pool(*settings, name, answer),

@@ -10,7 +10,7 @@ use crate::ffi::queue;
 use crate::memory::without_waiting;
 use crate::ssd::fetch::{ReadBefore, Reads};
 use crate::ssd::Ssd;
-use crate::state::host;
+use crate::state::{host, Host};
 use crate::tier::page::Page;
 use crate::vm::charge::charged;
 use ddabi::ssd::Waiting;
@@ -18,20 +18,30 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::{Full, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
-use kernel::time::{Instant, Monotonic};
+use kernel::time::delay::fsleep;
+use kernel::time::{Delta, Instant, Monotonic};
 
 /// Average time of a read in microseconds from which a get is deferred. A task of a guest that sleeps
 /// wakes up some 50 microseconds late, and comes back with a further call.
-const SLOW_US: u64 = 200;
+pub(super) const SLOW_US: u64 = 200;
 
 /// Deferred gets of a VM, at most.
 const MOST: usize = 64;
 
-/// Pages that are read for the deferred gets of all VMs, at most: 64 MiB.
+/// Pages that deferred gets of all VMs keep, at most: 64 MiB.
 const MOST_PAGES: u64 = 1 << 14;
 
-/// Milliseconds after which a get that has not come again is forgotten.
-const EXPIRY_MS: i64 = 1000;
+/// Pages that deferred gets of a VM keep, at most.
+const MOST_OF_VM: usize = 1 << 12;
+
+/// Pages that may be read for a VM for nothing in a second. After that, its gets are not deferred.
+const MOST_UNUSED: usize = 1 << 12;
+
+/// Milliseconds after the end of the reads after which a get that has not come again is forgotten.
+const EXPIRY_MS: u64 = 1000;
+
+/// How often gets are looked for that have not come again.
+const PAUSE: Delta = Delta::from_millis(250);
 
 /// A get whose pages are being read.
 pub(crate) struct Deferred {
@@ -72,10 +82,19 @@ impl Deferred {
     /// Returns the microseconds after which the pages will probably have been read.
     pub(crate) fn wait_us(&self) -> u32 {
         let passed = self.start.elapsed().as_micros_ceil().max(0) as u64;
-        let average = self.reads.average_us();
+        let average = match self.reads.average_us() {
+            0 => SLOW_US,
+            average => average,
+        };
         // A part of the average if that has passed: reads that took longer end one after the other.
         let left = average.saturating_sub(passed).max(average / 8);
-        left.clamp(1, u64::from(u32::MAX)) as u32
+        left.min(self.reads.limit_us())
+            .clamp(1, u64::from(u32::MAX)) as u32
+    }
+
+    /// Returns whether pages of the device with this number are read.
+    pub(super) fn is_on(&self, device: usize) -> bool {
+        self.reads.is_on(device)
     }
 
     /// Returns what was read. Does not wait if the reads have ended.
@@ -84,64 +103,89 @@ impl Deferred {
     }
 
     fn has_expired(&self) -> bool {
-        self.start.elapsed().as_millis() > EXPIRY_MS
+        let passed = self.start.elapsed().as_millis().max(0) as u64;
+        passed > EXPIRY_MS && self.reads.limit_us() == 0
     }
 }
 
 impl Ssd {
-    /// Begins to read pages for a get that came at `start`, and defers it if that is better than to
-    /// wait. `pages` has further owners of the pages, which are kept until then.
+    /// Begins to read pages for a get that came at `start`, and defers it, unless that is of no use.
+    /// `pages` has further owners of the pages, which are kept until then.
     pub(crate) fn defer(
         &self,
         mut reads: Reads,
         pages: &mut [Option<Page>],
         start: Instant<Monotonic>,
     ) -> Option<KBox<Deferred>> {
-        let is_worth = match self.waiting() {
-            Waiting::Automatic => reads.average_us() >= SLOW_US,
-            Waiting::Host => false,
-            Waiting::Guest => true,
-        };
-        if !is_worth || reads.pages() == 0 {
+        let is_fast = self.waiting() == Waiting::Automatic && reads.average_us() < SLOW_US;
+        if reads.pages() == 0 || is_fast || reads.is_suspected() {
             return None;
         }
-        let Some(charge) = Charge::new(self, reads.pages() as u64) else {
-            self.forget_expired();
-            return None;
-        };
+        // Those whose data is in memory are not read.
+        let is_placed = |page: &Page| page.place().is_some();
+        let count = pages
+            .iter()
+            .flatten()
+            .filter(|page| is_placed(page))
+            .count();
+        let charge = Charge::new(self, count as u64)?;
         let room = KBox::<Deferred>::new_uninit(without_waiting()).ok()?;
-        let mut held = KVec::with_capacity(pages.len(), without_waiting()).ok()?;
-        for page in pages.iter_mut().filter_map(Option::take) {
+        let mut held = KVec::with_capacity(count, without_waiting()).ok()?;
+        for page in pages
+            .iter_mut()
+            .filter_map(|page| page.take_if(|page| is_placed(page)))
+        {
             // There is room.
             let _ = held.push_within_capacity(page);
         }
         reads.begin(self);
-        Some(room.write(Deferred {
-            ticket: 0,
-            start,
-            reads,
-            held: held,
-            _charge: charge,
-        }))
+        self.watch();
+        reads.is_reading().then(|| {
+            room.write(Deferred {
+                ticket: 0,
+                start,
+                reads,
+                held,
+                _charge: charge,
+            })
+        })
     }
 
-    /// Forgets the gets of all VMs that have not come again, in the background.
-    fn forget_expired(&self) {
-        if self.forgetting.xchg(true, Full) {
+    /// Forgets the gets of all VMs that have not come again, in the background, as long as there are
+    /// any.
+    fn watch(&self) {
+        if self.watching.load(Relaxed) || self.watching.xchg(true, Full) {
             return;
         }
         let has_begun = queue::spawn(|| {
             let Some(host) = host() else { return };
-            let mut from = 0;
-            while let Some((vm, session)) = host.next_vm(from) {
-                from = vm.number.saturating_add(1);
-                session.deferrals.forget(Deferred::has_expired);
+            loop {
+                fsleep(PAUSE);
+                forget_expired(host);
+                if host.ssd.deferred.load(Relaxed) > 0 && !queue::is_leaving() {
+                    continue;
+                }
+                host.ssd.watching.xchg(false, Full);
+                // One may have been deferred while this task was still there.
+                if host.ssd.deferred.load(Relaxed) == 0 || host.ssd.watching.xchg(true, Full) {
+                    break;
+                }
+                if queue::is_leaving() {
+                    break;
+                }
             }
-            host.ssd.forgetting.xchg(false, Full);
         });
         if !has_begun {
-            self.forgetting.xchg(false, Full);
+            self.watching.xchg(false, Full);
         }
+    }
+}
+
+fn forget_expired(host: &Host) {
+    let mut from = 0;
+    while let Some((vm, session)) = host.next_vm(from) {
+        from = vm.number.saturating_add(1);
+        session.deferrals.forget(Deferred::has_expired);
     }
 }
 
@@ -155,6 +199,19 @@ pub(crate) struct Deferrals {
 struct List {
     gets: KVec<KBox<Deferred>>,
     last_ticket: u64,
+    /// Pages that were read for nothing since `since`.
+    unused: usize,
+    since: Instant<Monotonic>,
+}
+
+impl List {
+    /// Counts pages that were read for nothing.
+    fn note_unused(&mut self, pages: usize) {
+        if self.since.elapsed().as_millis() > 1000 {
+            (self.unused, self.since) = (0, Instant::now());
+        }
+        self.unused += pages;
+    }
 }
 
 impl Deferrals {
@@ -164,15 +221,24 @@ impl Deferrals {
                 List {
                     gets: KVec::with_capacity(MOST, charged())?,
                     last_ticket: 0,
+                    unused: 0,
+                    since: Instant::now(),
                 },
                 "Deferrals::list"
             ),
         })
     }
 
+    /// Returns whether another get of so many pages may be deferred.
+    pub(crate) fn has_room(&self, pages: usize) -> bool {
+        let mut list = self.list.lock();
+        list.note_unused(0);
+        let kept: usize = list.gets.iter().map(|get| get.held.len()).sum();
+        list.gets.len() < MOST && kept + pages <= MOST_OF_VM && list.unused <= MOST_UNUSED
+    }
+
     /// Keeps a get and returns its ticket. Returns the get itself if there are too many.
     pub(crate) fn add(&self, mut get: KBox<Deferred>) -> Result<u64, KBox<Deferred>> {
-        self.forget(Deferred::has_expired);
         let mut list = self.list.lock();
         if get.ticket == 0 {
             list.last_ticket += 1;
@@ -190,9 +256,20 @@ impl Deferrals {
         self.take_if(|get| get.ticket == ticket)
     }
 
+    /// Counts pages that were read for nothing.
+    pub(crate) fn note_unused(&self, pages: usize) {
+        if pages > 0 {
+            self.list.lock().note_unused(pages);
+        }
+    }
+
     /// Forgets gets. They are dropped without the lock, because that may close a device.
     pub(crate) fn forget(&self, which: impl Fn(&Deferred) -> bool) {
-        while let Some(get) = self.take_if(&which) {
+        for _ in 0..MOST {
+            let Some(get) = self.take_if(&which) else {
+                break;
+            };
+            self.note_unused(get.held.len());
             drop(get);
         }
     }

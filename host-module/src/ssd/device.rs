@@ -118,6 +118,8 @@ pub(crate) struct Device {
     /// When a write ended, or the first page was staged, in milliseconds.
     progress: Atomic<u64>,
     pub(crate) health: Health<Number>,
+    /// Whether its reads take long on average.
+    pub(super) slow: Atomic<bool>,
     budget: Budget<Number>,
     /// Pages that may be written in a second; 0 means no limit.
     write_budget: Atomic<u64>,
@@ -165,6 +167,7 @@ impl Device {
                 staged: Atomic::new(0),
                 progress: Atomic::new(0),
                 health: Health::new(),
+                slow: Atomic::new(false),
                 budget: Budget::new(),
                 write_budget: Atomic::new(0),
                 counts: Counts::new(),
@@ -510,7 +513,7 @@ fn drop_from_all(host: &Host, device: usize) {
     while let Some((vm, session)) = host.next_vm(from).filter(|_| !queue::is_leaving()) {
         from = vm.number.saturating_add(1);
         // They own places.
-        session.deferrals.forget(|_| true);
+        session.deferrals.forget(|get| get.is_on(device));
         for pool in 0..session.pool_count() {
             if let Some(place) = session.place(pool).filter(|place| place.log.is_on(device)) {
                 place.log.close(None);

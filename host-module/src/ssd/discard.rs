@@ -7,7 +7,6 @@ use crate::ffi::queue;
 use crate::ssd::device::Device;
 use crate::state::host;
 use ddabi::PAGE_SIZE;
-use kernel::prelude::*;
 use kernel::sync::atomic::ordering::{Full, Relaxed};
 
 /// Bytes that are discarded at a time on a large device, because each discard costs a device about as

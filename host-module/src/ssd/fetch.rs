@@ -7,6 +7,7 @@ use crate::ffi::disk::Reading;
 use crate::ffi::queue;
 use crate::ffi::tracepoints;
 use crate::memory::without_waiting;
+use crate::ssd::deferred::SLOW_US;
 use crate::ssd::device::{errno, Device};
 use crate::ssd::segment::Found;
 use crate::ssd::Ssd;
@@ -46,6 +47,8 @@ struct Batch {
 pub(crate) struct ReadBefore {
     /// The data of pages by their places, or `None` for those that could not be read.
     pages: KVec<(Place, Option<Page>)>,
+    /// Where the next search begins, because pages are looked up in the order in which they were read.
+    next: usize,
     /// Owners of the places. As long as they exist, a place in the index stands for the page that was
     /// read, and not for a later one.
     _held: KVec<Page>,
@@ -56,15 +59,27 @@ impl ReadBefore {
     pub(crate) const fn nothing() -> Self {
         Self {
             pages: KVec::new(),
+            next: 0,
             _held: KVec::new(),
         }
     }
 
+    /// Returns the number of pages that were read for nothing.
+    pub(crate) fn unused(&self) -> usize {
+        self.pages.iter().filter(|(_, page)| page.is_some()).count()
+    }
+
     /// Takes a page out.
     fn take(&mut self, place: Place) -> Option<Option<Page>> {
-        let mut pages = self.pages.iter_mut();
-        let (_, page) = pages.find(|(other, _)| *other == place)?;
-        Some(page.take())
+        let is_it = |at: &usize| self.pages[*at].0 == place;
+        let count = self.pages.len();
+        let first = self.next.min(count);
+        let at = (first..count)
+            .find(is_it)
+            .or_else(|| (0..first).find(is_it))?;
+        let page = self.pages[at].1.take();
+        self.next = at + 1;
+        Some(page)
     }
 }
 
@@ -87,23 +102,23 @@ impl Ssd {
         seed: impl Fn(&Run, u64) -> u64,
         read_before: &mut ReadBefore,
     ) -> bool {
-        let mut reads = self.look_up(runs, pages, seed, read_before);
+        let mut reads = self.look_up(runs, pages, seed, Some(read_before));
         reads.begin(self);
-        reads.finish(self, |entry, page| {
+        reads.finish(self, |entry, page, _| {
             if page.is_some() {
                 pages[entry.at] = page;
             }
         })
     }
 
-    /// Looks up what is to be read for some pages of the SSD tier. Those whose data is still in memory
-    /// are replaced at once.
+    /// Looks up what is to be read for some pages of the SSD tier. Those whose data is still in memory, or
+    /// was read before, are replaced at once. Without `read_before` this is a look ahead of a get.
     pub(crate) fn look_up(
         &self,
         runs: impl Iterator<Item = (Run, usize)>,
         pages: &mut [Option<Page>],
         seed: impl Fn(&Run, u64) -> u64,
-        read_before: &mut ReadBefore,
+        mut read_before: Option<&mut ReadBefore>,
     ) -> Reads {
         let mut reads = Reads {
             batches: KVec::new(),
@@ -115,7 +130,9 @@ impl Ssd {
                 let Some(place) = pages[at].as_ref().and_then(Page::place) else {
                     continue;
                 };
-                if let Some(page) = read_before.take(place) {
+                let is_get = read_before.is_some();
+                let before = read_before.as_mut().and_then(|before| before.take(place));
+                if let Some(page) = before {
                     // A page that could not be read then is not read again: the guest has waited.
                     if page.is_some() {
                         pages[at] = page;
@@ -123,7 +140,10 @@ impl Ssd {
                     continue;
                 }
                 match self.find(place, &mut last) {
-                    Some((_, Found::InMemory(page))) => pages[at] = Some(page),
+                    Some((device, Found::InMemory(page))) => {
+                        device.counts.memory_pages.add(is_get.into());
+                        pages[at] = Some(page);
+                    }
                     Some((device, Found::Written(sum))) => {
                         let seed = seed(&run, index);
                         let entry = Entry {
@@ -158,9 +178,6 @@ impl Ssd {
         }
         let (segment, at) = device.locate(place.number)?;
         let found = segment.with(|inner| inner.find(at));
-        if let Found::InMemory(_) = &found {
-            device.counts.memory_pages.add(1);
-        }
         Some((device, found))
     }
 }
@@ -199,35 +216,36 @@ impl Reads {
     /// Waits for the reads, and returns what they have read. `held` are owners of all places.
     pub(super) fn collect(self, ssd: &Ssd, held: KVec<Page>) -> Result<ReadBefore, AllocError> {
         let mut pages = KVec::with_capacity(self.pages(), without_waiting())?;
-        self.finish(ssd, |entry, page| {
-            // There is room.
-            let _ = pages.push_within_capacity((entry.place, page));
+        self.finish(ssd, |entry, page, is_final| {
+            if is_final {
+                // There is room.
+                let _ = pages.push_within_capacity((entry.place, page));
+            }
         });
-        Ok(ReadBefore { pages, _held: held })
+        Ok(ReadBefore {
+            pages,
+            next: 0,
+            _held: held,
+        })
     }
 
     /// Waits for the reads, each as long as it may take, and calls `read` with each page and its data,
-    /// or `None` if it could not be read. Returns `false` if some may be read later.
+    /// or `None` if it could not be read, and whether that is final. Returns `false` if some may be read
+    /// later.
     #[inline(never)]
-    fn finish(self, ssd: &Ssd, mut read: impl FnMut(&Entry, Option<Page>)) -> bool {
+    fn finish(self, ssd: &Ssd, mut read: impl FnMut(&Entry, Option<Page>, bool)) -> bool {
         let mut is_complete = self.is_complete;
         for mut batch in self.batches {
-            let mut pages = KVec::new();
-            if let Some(reading) = batch.reading.take() {
-                let count = batch.entries.len();
-                let passed = batch.begun.elapsed().as_micros_ceil().max(0) as u64;
-                let read = reading.finish(batch.limit.saturating_sub(passed));
-                batch.device.trace_read(count, &read, batch.begun);
-                match read {
-                    Ok((data, took)) => {
-                        batch.device.note_succeeded(took);
-                        pages = data;
-                    }
-                    Err(error) => is_complete &= batch.device.note_failed(ssd, error, count),
-                }
-            }
+            let result = batch.end(ssd, true);
+            // The device was busy, or the host had no memory.
+            let is_final = !matches!(result, Some(Err(EAGAIN | ENOMEM)) | None);
+            let is_read = matches!(result, Some(Ok(_)) | Some(Err(ENODEV)));
+            is_complete &= is_read || result.is_none();
+            let mut pages = match result {
+                Some(Ok(pages)) => pages.into_iter(),
+                _ => KVec::new().into_iter(),
+            };
             let counts = &batch.device.counts;
-            let mut pages = pages.into_iter();
             for entry in batch.entries.iter() {
                 let page = pages.next().flatten();
                 let sum = page.as_ref().and_then(|page| page.checksum(entry.seed));
@@ -237,7 +255,7 @@ impl Reads {
                     Some(_) => counts.bad_checksums.add(1),
                     None => {}
                 }
-                read(entry, page.filter(|_| is_right));
+                read(entry, page.filter(|_| is_right), is_final);
             }
         }
         is_complete
@@ -248,13 +266,35 @@ impl Reads {
         self.batches.iter().map(|batch| batch.entries.len()).sum()
     }
 
+    /// Returns whether a device is read.
+    pub(super) fn is_reading(&self) -> bool {
+        self.batches.iter().any(|batch| batch.reading.is_some())
+    }
+
+    /// Returns whether a device is suspected, so that nothing waits for it.
+    pub(super) fn is_suspected(&self) -> bool {
+        let mut devices = self.batches.iter().map(|batch| &batch.device);
+        devices.any(|device| device.health.is_suspected())
+    }
+
+    /// Returns whether pages of the device with this number are read.
+    pub(super) fn is_on(&self, number: usize) -> bool {
+        let mut devices = self.batches.iter().map(|batch| &batch.device);
+        devices.any(|device| device.number == number)
+    }
+
+    /// Returns the microseconds until the last of the reads may take no longer.
+    pub(super) fn limit_us(&self) -> u64 {
+        let left = self.batches.iter().map(Batch::left_us);
+        left.max().unwrap_or(0)
+    }
+
     /// Returns whether the devices have ended all reads, or may take no longer, so that
     /// [`Reads::finish`] does not wait.
     pub(super) fn has_ended(&self) -> bool {
         self.batches.iter().all(|batch| {
-            let passed = batch.begun.elapsed().as_micros_ceil().max(0) as u64;
             let has_ended = batch.reading.as_ref().is_none_or(Reading::has_ended);
-            has_ended || passed >= batch.limit
+            has_ended || batch.left_us() == 0
         })
     }
 
@@ -290,6 +330,47 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// Returns the microseconds that the read may still take.
+    fn left_us(&self) -> u64 {
+        let passed = self.begun.elapsed().as_micros_ceil().max(0) as u64;
+        self.limit.saturating_sub(passed)
+    }
+
+    /// Ends the read, if it has begun, and notes how it went. Waits for it if `wait` is set. Its pages
+    /// are of use also if the device took too long for them.
+    fn end(&mut self, ssd: &Ssd, wait: bool) -> Option<Result<KVec<Option<Page>>>> {
+        let reading = self.reading.take()?;
+        let (left, count) = (self.left_us(), self.entries.len());
+        let read = reading.finish(if wait { left } else { 0 });
+        let device = &self.device;
+        device.trace_read(count, &read, self.begun);
+        Some(match read {
+            Ok((pages, took)) => {
+                match took > self.limit {
+                    true => _ = device.note_failed(ssd, ETIMEDOUT, count),
+                    false => device.note_succeeded(ssd, took),
+                }
+                Ok(pages)
+            }
+            // It was given up before it had its time.
+            Err(ETIMEDOUT) if !wait && left > 0 => Err(ETIMEDOUT),
+            Err(error) => {
+                device.note_failed(ssd, error, count);
+                Err(error)
+            }
+        })
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if let Some(host) = host().filter(|_| self.reading.is_some()) {
+            self.end(&host.ssd, false);
+        }
+    }
+}
+
 impl Device {
     /// Passes the tracepoint of a read that began at `start`.
     fn trace_read(
@@ -309,8 +390,9 @@ impl Device {
     }
 
     /// Notes a read that took `us` microseconds.
-    fn note_succeeded(&self, us: u64) {
+    fn note_succeeded(&self, ssd: &Ssd, us: u64) {
         self.health.succeeded(us);
+        ssd.note_slow(self, self.health.average_us() >= SLOW_US);
         self.tell_state();
     }
 
@@ -359,7 +441,7 @@ impl Device {
         let read = read.and_then(|reading| reading.finish(limit));
         self.trace_read(1, &read, start);
         match read {
-            Ok((_, took)) => self.note_succeeded(took),
+            Ok((_, took)) => self.note_succeeded(ssd, took),
             Err(EAGAIN | ENOMEM) => {}
             Err(_) => {
                 self.health.failed(ssd.milliseconds());

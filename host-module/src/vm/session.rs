@@ -51,6 +51,8 @@ const NOTICES: usize = 2048;
 pub(crate) struct Session {
     /// Random, never zero.
     pub(crate) id: u64,
+    /// Features that both sides support.
+    pub(crate) features: u64,
     /// The number of its VM.
     pub(crate) vm: u32,
     pub(crate) tier: Arc<Tier>,
@@ -89,7 +91,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A session with an empty default pool.
-    pub(crate) fn new(vm: u32, tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
+    pub(crate) fn new(vm: u32, features: u64, tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
         let hasher = Hasher::new(random::number());
         let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, charged())?;
         let mut pools = KVVec::with_capacity(MAX_POOLS as usize, charged())?;
@@ -102,6 +104,7 @@ impl Session {
             try_pin_init!(Self {
                 id: random::number(),
                 vm,
+                features,
                 tier,
                 ssd,
                 is_on_ssd: Atomic::new(false),
