@@ -113,7 +113,7 @@ impl Shard {
         work: impl FnOnce(&mut Index<Memory>) -> R,
     ) -> Result<R, AllocError> {
         let mut spare = Spare {
-            kind: Kind::Blocks,
+            kind: Kind::Buckets,
             block: None,
             directory: None,
         };
