@@ -134,7 +134,7 @@ fn flush_shards<S: Session>(
     let (mut shard, mut cursor) =
         rest.map_or((0, Cursor::default()), |rest| (rest.shard, rest.cursor));
     let mut pages = 0;
-    while shard < S::SHARDS {
+    while shard < session.shards() {
         if !effort.is_left() {
             session.leave_rest(Rest {
                 range: *range,

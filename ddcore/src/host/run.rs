@@ -23,7 +23,7 @@ pub fn by_shard<S: Session>(
     mut work: impl FnMut(usize, &Group<'_>),
 ) {
     let mut work = |batch: &mut Batch| {
-        batch.by_shard(S::SHARD_BITS, |shard, group| work(shard, &group));
+        batch.by_shard(session.shard_bits(), |shard, group| work(shard, &group));
     };
     for (run, place) in runs {
         let pages = run.pages as usize;

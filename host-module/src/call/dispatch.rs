@@ -116,8 +116,8 @@ fn hello(host: &Host, guest: &CallingVm<'_>, answer: Option<Answer>) -> Result<O
         );
         Status::Denied
     })?;
-    let session =
-        Session::new(host.tier.clone(), host.ssd.clone()).map_err(|_| Status::NoMemory)?;
+    let session = Session::new(host.tier.clone(), host.ssd.clone(), guest.vcpus())
+        .map_err(|_| Status::NoMemory)?;
     let body = HelloAnswer {
         session: session.id,
         features: 0,
