@@ -7,8 +7,8 @@
 //! found by its key, in a bucket of a hash table, and by its age, in a cohort of its list. The
 //! blocks of a file are looked up between the lowest and the highest index that any of them had. A
 //! block that has one page contains its handle; the handles of a larger block are in a leaf, a
-//! separate cache line. A page that is alone in its block takes 48 bytes, and each page of a full
-//! block less than 7; a file takes 40.
+//! separate cache line. A page that is alone in its block takes 42 bytes, and each page of a full
+//! block less than 8; a file takes 40.
 //!
 //! The time of an operation is mostly that of cache misses. Operations therefore take a [`Batch`]:
 //! all keys are hashed first, then all memory that the operation will touch is read, one kind after
@@ -21,8 +21,9 @@
 //! [`Removed`]; the caller then frees what it refers to.
 //!
 //! - [`batch`]: keys, hashed and sorted by shard; [`hash`]: the shard and the bucket of a key;
-//! - [`block`], [`file`], [`leaf`]: the items; [`bucket`]: hash tables that grow and shrink by one
-//!   bucket at a time; [`cohort`], [`fifo`]: the order and the counters of a list;
+//! - [`block`], [`file`], [`leaf`]: the items; [`bucket`], [`spill`], [`file_bucket`]: hash tables
+//!   that grow and shrink by one bucket at a time, as [`spread`] tells; [`cohort`], [`fifo`]: the
+//!   order and the counters of a list;
 //! - [`insert`], [`remove`], [`walk`], [`relocate`]: the operations;
 //! - [`segment`], [`arena`], [`trim`]: memory and its release; `heap`: memory outside of kernels.
 
@@ -33,6 +34,7 @@ mod bucket;
 mod cohort;
 mod fifo;
 mod file;
+mod file_bucket;
 pub mod hash;
 #[cfg(any(test, feature = "heap"))]
 mod heap;
@@ -41,13 +43,16 @@ mod leaf;
 mod relocate;
 mod remove;
 pub mod segment;
+mod spill;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod trim;
 mod walk;
 
 pub use batch::{Batch, Group, Part};
-pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_LIST, PLACED, STAMP_BITS};
+pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_LIST, PLACED};
+pub use cohort::STAMP_BITS;
 pub use fifo::{List, Reason};
 pub use hash::Hasher;
 #[cfg(any(test, feature = "heap"))]
@@ -58,6 +63,7 @@ pub use segment::{Kind, Segment};
 pub use walk::{Cursor, Walk};
 
 use arena::Arena;
+use bucket::Blocks;
 use ddabi::key::PageKey;
 
 /// The number of no item. Number 0 is never used, so that zeroed memory is an empty segment.
@@ -85,7 +91,8 @@ pub trait Storage {
 pub struct Index<S> {
     storage: S,
     hasher: Hasher,
-    blocks: Arena,
+    blocks: Blocks,
+    spills: Arena,
     files: Arena,
     leaves: Arena,
     cohorts: Arena,
@@ -105,7 +112,8 @@ impl<S: Storage> Index<S> {
         Self {
             storage,
             hasher,
-            blocks: Arena::new(),
+            blocks: Blocks::new(),
+            spills: Arena::new(),
             files: Arena::new(),
             leaves: Arena::new(),
             cohorts: Arena::new(),
@@ -142,27 +150,11 @@ impl<S: Storage> Index<S> {
         while number != NONE {
             let block = self.block(number);
             if block.present() & part.mask != 0 {
-                return Some(block.list());
+                return Some(self.list_of_block(block));
             }
-            number = self.next_block(number, part.hash);
+            number = self.next_block(number);
         }
         None
-    }
-
-    /// Returns the lower bits of the stamp of the oldest block in a list.
-    pub fn oldest_stamp(&self, list: u16) -> Option<u64> {
-        match self.oldest(list) {
-            NONE => None,
-            number => Some(self.block(number).stamp()),
-        }
-    }
-
-    /// Returns the lower bits of the stamp of the newest block in a list.
-    pub fn newest_stamp(&self, list: u16) -> Option<u64> {
-        match self.newest(list) {
-            NONE => None,
-            number => Some(self.block(number).stamp()),
-        }
     }
 }
 

@@ -15,6 +15,7 @@ struct dd_call {
 	struct kvm *kvm;
 	u64 gpa;		/* rbx */
 	u64 zero[3];		/* rcx, rdx, rsi */
+	u32 vcpus;		/* of the VM */
 	bool kernel;		/* from the guest's kernel mode */
 };
 

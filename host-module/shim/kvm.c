@@ -38,6 +38,7 @@ static int dd_kvm_hypercall(struct kvm_vcpu *vcpu, int cpl,
 			vcpu->arch.regs[VCPU_REGS_RDX],
 			vcpu->arch.regs[VCPU_REGS_RSI],
 		},
+		.vcpus = atomic_read(&vcpu->kvm->online_vcpus),
 		.kernel = cpl == 0,
 	};
 

@@ -2,7 +2,7 @@
 
 //! Pages that left the index and are freed after the lock is released.
 
-use super::session::{Count, Session};
+use super::session::Session;
 use super::tally::Tally;
 use crate::index::Removed;
 
@@ -13,7 +13,7 @@ pub const SIZE: usize = 64;
 /// must be after the lock is released.
 pub struct Bin<P> {
     pages: [Option<P>; SIZE],
-    count: Count,
+    count: usize,
     tally: Tally,
 }
 
@@ -23,7 +23,7 @@ impl<P> Bin<P> {
     pub fn new() -> Self {
         Self {
             pages: [const { None }; SIZE],
-            count: Count::default(),
+            count: 0,
             tally: Tally::new(),
         }
     }
@@ -31,9 +31,9 @@ impl<P> Bin<P> {
     /// Adds the page of an entry that left the index of a session.
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
-        let (list, at) = (removed.list(), self.count.total());
-        self.tally.left(session, list, 1);
-        self.count.add(list, 1);
+        let at = self.count;
+        self.tally.left(session, removed.list(), 1);
+        self.count += 1;
         let page = session.page(removed);
         // A full bin frees the page at once, which is correct but slow under a lock.
         if let Some(place) = self.pages.get_mut(at) {
@@ -45,8 +45,7 @@ impl<P> Bin<P> {
     /// releases their room in the tier. Must be called once, when all pages are added.
     #[inline]
     pub fn settle(&mut self, session: &impl Session<Page = P>) {
-        self.tally.subtract(session);
-        session.sub_used(&self.count);
+        session.sub_used(&self.tally.subtract(session));
     }
 
     /// Returns the places of its pages.
@@ -55,8 +54,8 @@ impl<P> Bin<P> {
     }
 
     /// Returns the number of pages added.
-    pub fn count(&self) -> usize {
-        self.count.total()
+    pub const fn count(&self) -> usize {
+        self.count
     }
 }
 

@@ -70,8 +70,8 @@ pub fn evict<S: Session>(
     let now = session.now();
     let mut turn = state.rotor.load();
     let (mut evicted, mut dry) = (0, 0);
-    while evicted < pages && dry < S::SHARDS {
-        let shard = turn as usize % S::SHARDS;
+    while evicted < pages && dry < session.shards() {
+        let shard = turn as usize % session.shards();
         turn = turn.wrapping_add(1);
         // The class is chosen once per turn, and again if it has no page left.
         let mut chosen = None;
@@ -126,7 +126,7 @@ pub fn evict_ssd<S: Session>(
 ) -> u64 {
     let list = ssd_list(pool);
     let mut evicted = 0;
-    for shard in 0..S::SHARDS {
+    for shard in 0..session.shards() {
         while evicted < pages {
             let step = TURN.min(pages - evicted);
             let got = from_shard(session, shard, step, None::<&()>, |store| {
@@ -150,7 +150,7 @@ pub fn evict_ssd<S: Session>(
 /// Returns the stamp of a pool's oldest pages in the SSD tier.
 pub fn oldest_ssd_stamp<S: Session>(session: &S, pool: u32) -> Option<u64> {
     let oldest = |shard| session.with(shard, |store| store.oldest_stamp(ssd_list(pool)));
-    (0..S::SHARDS).filter_map(oldest).min()
+    (0..session.shards()).filter_map(oldest).min()
 }
 
 /// Removes up to `pages` of a session from the memory tier, by Algorithm 1 among its pools: a guest
@@ -237,7 +237,7 @@ pub(super) fn oldest_age<S: Session>(session: &S, now: u64) -> Option<u64> {
             ages.max()
         })
     };
-    (0..S::SHARDS).filter_map(oldest).max()
+    (0..session.shards()).filter_map(oldest).max()
 }
 
 /// Evicts up to `pages` that are at least `least` old. Returns their number.
@@ -248,7 +248,7 @@ pub(super) fn evict_aged<S: Session>(
     stock: Option<&impl Stock<S::Page>>,
 ) -> u64 {
     let mut evicted = 0;
-    for shard in 0..S::SHARDS {
+    for shard in 0..session.shards() {
         let mut list = 0;
         while evicted < pages {
             // One list in a turn, whose pool is known afterwards.

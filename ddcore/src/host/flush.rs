@@ -136,7 +136,7 @@ fn flush_shards<S: Session>(
     let (mut shard, mut cursor) =
         progress.map_or((0, Cursor::default()), |it| (it.shard, it.cursor));
     let mut pages = 0;
-    while shard < S::SHARDS {
+    while shard < session.shards() {
         if !effort.is_left() {
             session.save_flush_progress(FlushProgress {
                 range: *range,

@@ -57,7 +57,7 @@ pub trait Owner: Sized {
     /// A VM.
     type Vm: room::Vm<Session = Session<Self>>;
 
-    /// Binary logarithm of the number of shards of a session.
+    /// Binary logarithm of the number of shards of a session, unless another one is given.
     const SHARD_BITS: u32;
 
     /// Turns an entry that left the index of a session into its page.

@@ -155,7 +155,7 @@ pub fn pressure<H: Host>(origin: &Origin<'_, H>, run: &Run, pages: u64, now: u64
 fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     let now = session.now();
     let turn = run.index as usize / BLOCK_PAGES;
-    let class = session.with(turn % S::SHARDS, |index| {
+    let class = session.with(turn % session.shards(), |index| {
         victim(index, run.pool, order, now)
     });
     class.unwrap_or(0)

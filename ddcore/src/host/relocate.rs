@@ -210,8 +210,8 @@ fn in_turns<S: Session>(
     let rotor = &session.state().rotor;
     let mut turn = rotor.load();
     let (mut moved, mut idle) = (0, 0);
-    while moved < pages && idle < S::SHARDS && !session.is_leaving() {
-        let shard = turn as usize % S::SHARDS;
+    while moved < pages && idle < session.shards() && !session.is_leaving() {
+        let shard = turn as usize % session.shards();
         turn = turn.wrapping_add(1);
         let most = (pages - moved).min(BLOCK_PAGES as u64) as usize;
         let Some(got) = step(shard, most) else { break };

@@ -23,7 +23,7 @@ pub fn by_shard<S: Session>(
     mut work: impl FnMut(usize, &Group<'_>),
 ) {
     let mut work = |batch: &mut Batch| {
-        batch.by_shard(S::SHARD_BITS, |shard, group| work(shard, &group));
+        batch.by_shard(session.shard_bits(), |shard, group| work(shard, &group));
     };
     for (run, place) in runs {
         let pages = run.pages as usize;
@@ -66,12 +66,11 @@ pub fn insert<S: Session>(
         let _ = session.with_room(shard, group.len(), |index| {
             let keep = |part: &Part| {
                 kept(part);
-                stored.add(part.list(), part.pages());
                 tally.came(session, part.list(), part.pages());
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
             index.insert(group, stamp, handles, older, keep);
-            tally.add(session);
+            stored = tally.add(session);
             session.add_used(&stored, index);
         });
         total += stored.total();
@@ -100,10 +99,11 @@ pub fn take<S: Session>(
             let mut tally = Tally::new();
             index.take(group, Reason::Hit, |place, removed| {
                 tally.left(session, removed.list(), 1);
-                count.add(removed.list(), 1);
                 found(place, removed);
             });
-            tally.subtract(session);
+            let left = tally.subtract(session);
+            count.memory += left.memory;
+            count.ssd += left.ssd;
         });
     });
     count

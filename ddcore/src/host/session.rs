@@ -14,6 +14,21 @@ use crate::policy::Order;
 use ddabi::answer::Eviction;
 use ddabi::request::Run;
 
+/// Binary logarithm of the largest number of shards.
+pub const MAX_SHARD_BITS: u32 = 3;
+
+/// Returns the binary logarithm of the number of shards for a VM with this number of vCPUs.
+///
+/// More shards make it less likely that vCPUs wait for each other. Fewer make larger groups of pages
+/// that are looked up together, so that more cache misses overlap, and locks are taken less often.
+pub const fn shard_bits(vcpus: u32) -> u32 {
+    match vcpus {
+        0 | 1 => 1,
+        2 => 2,
+        _ => MAX_SHARD_BITS,
+    }
+}
+
 /// State of a session that the engine keeps beside the index.
 #[derive(Debug)]
 pub struct SessionState<N> {
@@ -105,11 +120,15 @@ pub trait Session {
     /// A page, which the index knows by a handle. It is freed when it is dropped.
     type Page;
 
-    /// Binary logarithm of the number of shards.
-    const SHARD_BITS: u32;
+    /// Returns the binary logarithm of the number of shards, at most [`MAX_SHARD_BITS`], which does
+    /// not change.
+    fn shard_bits(&self) -> u32;
 
-    /// The number of shards.
-    const SHARDS: usize = 1 << Self::SHARD_BITS;
+    /// Returns the number of shards.
+    #[inline]
+    fn shards(&self) -> usize {
+        1 << self.shard_bits()
+    }
 
     /// Calls `work` with the index of a shard under its lock. Memory that the index no longer needs
     /// may be freed afterwards.

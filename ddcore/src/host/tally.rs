@@ -3,7 +3,7 @@
 //! The number of pages of each pool in each tier, over all shards.
 
 use super::list;
-use super::session::Session;
+use super::session::{Count, Session};
 use crate::number::Number;
 
 /// Pages that came to a list, or left it, and are not counted to their pool yet. Consecutive pages
@@ -12,13 +12,19 @@ use crate::number::Number;
 pub struct Tally {
     list: u16,
     pages: u64,
+    /// Those that are counted.
+    count: Count,
 }
 
 impl Tally {
     /// Creates a tally of no pages.
     #[inline]
     pub const fn new() -> Self {
-        Self { list: 0, pages: 0 }
+        Self {
+            list: 0,
+            pages: 0,
+            count: Count { memory: 0, ssd: 0 },
+        }
     }
 
     /// Notes pages that came to a list. The caller holds the lock of their shard, so that no other
@@ -32,10 +38,11 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Adds the pages noted by [`Tally::came`] to their pool.
+    /// Adds the pages noted by [`Tally::came`] to their pool. Returns all pages that were noted.
     #[inline]
-    pub fn add(&mut self, session: &impl Session) {
+    pub fn add(&mut self, session: &impl Session) -> Count {
         if self.pages > 0 {
+            self.count.add(self.list, self.pages as usize);
             if let Some(gauge) = session.gauge(list::pool(self.list)) {
                 match list::is_ssd(self.list) {
                     false => gauge.held.add(self.pages),
@@ -44,6 +51,7 @@ impl Tally {
             }
             self.pages = 0;
         }
+        self.count
     }
 
     /// Notes pages that left a list. The caller calls [`Tally::subtract`] afterwards.
@@ -56,10 +64,12 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Subtracts the pages noted by [`Tally::left`] from their pool.
+    /// Subtracts the pages noted by [`Tally::left`] from their pool. Returns all pages that were
+    /// noted.
     #[inline]
-    pub fn subtract(&mut self, session: &impl Session) {
+    pub fn subtract(&mut self, session: &impl Session) -> Count {
         if self.pages > 0 {
+            self.count.add(self.list, self.pages as usize);
             if let Some(gauge) = session.gauge(list::pool(self.list)) {
                 match list::is_ssd(self.list) {
                     false => gauge.held.subtract(self.pages),
@@ -68,5 +78,6 @@ impl Tally {
             }
             self.pages = 0;
         }
+        self.count
     }
 }

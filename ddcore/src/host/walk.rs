@@ -92,7 +92,7 @@ pub fn drop_device<S: Session>(session: &S, device: usize) -> u64 {
             }
         })
     };
-    (0..S::SHARDS).map(drop).sum()
+    (0..session.shards()).map(drop).sum()
 }
 
 /// Frees all pages of a pool that is destroyed. Returns their number.
@@ -110,7 +110,7 @@ pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
             }
         })
     };
-    (0..S::SHARDS).map(empty).sum()
+    (0..session.shards()).map(empty).sum()
 }
 
 /// Moves the pages of a file to a pool, where they keep their class. Ends early if the calling task
@@ -119,7 +119,7 @@ pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
     let mut moved = 0;
     let now = session.now();
     let to = |list| same_class(list, pool);
-    for shard in 0..S::SHARDS {
+    for shard in 0..session.shards() {
         let mut cursor = Cursor::default();
         walk(session, shard, |index, _| {
             if session.is_dying() {
@@ -145,7 +145,7 @@ pub fn counted<S: Session>(session: &S, pool: u32, tier: TierKind) -> List {
         TierKind::Memory => lists(pool),
         TierKind::Ssd => ssd_list(pool)..ssd_list(pool) + 1,
     };
-    for shard in 0..S::SHARDS {
+    for shard in 0..session.shards() {
         session.with(shard, |index| {
             for list in lists.clone() {
                 if let Some(list) = index.storage().lists().get(usize::from(list)) {

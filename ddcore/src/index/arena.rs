@@ -4,6 +4,7 @@
 //! numbers are allocated in rising order.
 
 use super::segment::{Item, Kind};
+use super::spread::Spread;
 use super::{Index, Storage, NONE};
 
 /// The numbers of a kind. Number 0 is never used.
@@ -15,17 +16,15 @@ pub(super) struct Arena {
     pub(super) used: u32,
     /// First number in the list of free numbers, all below `high`.
     free: u32,
-    /// Number of buckets in the hash table of these items, if they have one.
-    buckets: u32,
-    /// The power of two that is at least `buckets`, minus one.
-    mask: u32,
+    /// The buckets of the hash table of these items, if they have one.
+    pub(super) spread: Spread,
     /// The numbers freed last, which are reused first. They are not in the list of free numbers.
     fresh: [u32; FRESH],
     fresh_count: usize,
 }
 
 /// Item numbers for each bucket.
-pub(super) const NUMBERS: u32 = 4;
+pub(super) const NUMBERS: u32 = 2;
 
 /// Free numbers that are kept outside of the list of free numbers, so that most allocations and
 /// releases do not touch it.
@@ -37,8 +36,7 @@ impl Arena {
             high: 1,
             used: 0,
             free: NONE,
-            buckets: 1,
-            mask: 0,
+            spread: Spread::new(1),
             fresh: [NONE; FRESH],
             fresh_count: 0,
         }
@@ -47,43 +45,12 @@ impl Arena {
     /// Sets the number below which all numbers have been used.
     pub(super) fn set_high(&mut self, high: u32) {
         self.high = high;
-        self.buckets = high.div_ceil(NUMBERS);
-        self.mask = self.buckets.next_power_of_two() - 1;
-    }
-
-    /// Returns the number of buckets.
-    pub(super) const fn buckets(&self) -> u32 {
-        self.buckets
-    }
-
-    /// Returns the bucket of a hash.
-    #[inline]
-    pub(super) const fn bucket(&self, hash: u32) -> u32 {
-        let bucket = hash & self.mask;
-        if bucket < self.buckets {
-            bucket
-        } else {
-            bucket & self.mask >> 1
-        }
-    }
-
-    /// Returns the bucket that was split when the last one was added. There must be at least two.
-    pub(super) const fn parent(&self) -> u32 {
-        (self.buckets - 1) & self.mask >> 1
+        self.spread = Spread::new(high.div_ceil(NUMBERS));
     }
 
     /// Returns whether so many numbers are unused that memory should be released.
     pub(super) const fn is_slack(&self) -> bool {
-        /// Numbers that may stay unused, in addition to one for each [`SHARE`] used ones, so that
-        /// an index of steady size does not move its items back and forth.
-        const SLACK: u32 = 64;
-        const SHARE: u32 = 16;
-        let unused = self.high - 1 - self.used;
-        if self.used > 0 {
-            unused > SLACK + self.used / SHARE
-        } else {
-            unused > 0
-        }
+        is_slack(self.used, self.high - 1)
     }
 
     /// Returns the number of segments of `each` items that are needed.
@@ -93,7 +60,7 @@ impl Arena {
 
     /// Returns the number of segments of `each` buckets that are needed.
     pub(super) const fn bucket_segments(&self, each: u32) -> usize {
-        self.segments_of(self.buckets, each)
+        self.segments_of(self.spread.buckets(), each)
     }
 
     const fn segments_of(&self, items: u32, each: u32) -> usize {
@@ -102,6 +69,20 @@ impl Arena {
         } else {
             items.div_ceil(each) as usize
         }
+    }
+}
+
+/// Returns whether so many of `all` places are unused that memory should be released.
+pub(super) const fn is_slack(used: u32, all: u32) -> bool {
+    /// Places that may stay unused, in addition to one for each [`SHARE`] used ones, so that an
+    /// index of steady size does not move its items back and forth.
+    const SLACK: u32 = 64;
+    const SHARE: u32 = 16;
+    let unused = all.saturating_sub(used);
+    if used > 0 {
+        unused > SLACK + used / SHARE
+    } else {
+        unused > 0
     }
 }
 
@@ -200,25 +181,5 @@ impl<S: Storage> Index<S> {
         let number = T::arena(self).free;
         self.withdraw::<T>(number);
         number
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn splitting_moves_hashes_only_between_parent_and_child() {
-        let mut arena = Arena::new();
-        for high in 1u32..200 {
-            arena.set_high(high * NUMBERS);
-            let mut next = arena;
-            next.set_high((high + 1) * NUMBERS);
-            for hash in 0u32..5000 {
-                let (before, after) = (arena.bucket(hash), next.bucket(hash));
-                assert!(before < high && after <= high);
-                assert!(before == after || (before == next.parent() && after == high));
-            }
-        }
     }
 }

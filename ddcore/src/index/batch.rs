@@ -51,6 +51,25 @@ impl Part {
         self.place as usize + (page - self.mask.trailing_zeros()) as usize
     }
 
+    /// Creates a part of the pages in `mask`, whose number, place and list are to be set, of the block
+    /// with the page of this index.
+    #[inline]
+    fn new(hasher: &Hasher, (file, hash): (&FileKey, u64), index: u64, mask: u16) -> Self {
+        let block = (index >> BLOCK_BITS) as u32;
+        let group = hasher.group(hash, block);
+        Self {
+            file: *file,
+            file_hash: hash,
+            block,
+            hash: in_group(group, block),
+            mask,
+            list: 0,
+            pages: 0,
+            place: 0,
+            shard: (group >> 56) as u16,
+        }
+    }
+
     /// Returns a part of a single page, for operations without a batch.
     pub(super) fn single(hasher: &Hasher, key: &PageKey) -> Self {
         Self::stretch(hasher, key, 1, 0)
@@ -128,7 +147,33 @@ impl Batch {
     /// that are skipped.
     ///
     /// `place + pages` is at most 65536.
+    #[inline]
     pub fn add(
+        &mut self,
+        hasher: &Hasher,
+        first: &PageKey,
+        pages: usize,
+        (place, list): (usize, u16),
+    ) -> usize {
+        if pages != 1 || first.index > MAX_KEPT_INDEX {
+            // A copy, so that the key of a single page can stay in registers.
+            let first = *first;
+            return self.add_run(hasher, &first, pages, (place, list));
+        }
+        let Some(part) = self.parts.get_mut(self.count) else {
+            return 0;
+        };
+        self.count += 1;
+        let file = hasher.file(&first.file);
+        let mask = 1 << (first.index % BLOCK_PAGES as u64);
+        *part = Part::new(hasher, (&first.file, file), first.index, mask);
+        (part.pages, part.place, part.list) = (1, place as u16, list);
+        1
+    }
+
+    /// Adds pages that may be in more than one block.
+    #[inline(never)]
+    fn add_run(
         &mut self,
         hasher: &Hasher,
         first: &PageKey,
@@ -148,19 +193,8 @@ impl Batch {
             let page = (index % BLOCK_PAGES as u64) as usize;
             let count = (BLOCK_PAGES - page).min(pages - done);
             let mask = (u16::MAX >> (BLOCK_PAGES - count)) << page;
-            let block = (index >> BLOCK_BITS) as u32;
-            let group = hasher.group(file, block);
-            *part = Part {
-                file: first.file,
-                file_hash: file,
-                block,
-                hash: in_group(group, block),
-                mask,
-                list,
-                pages: count as u16,
-                place: (place + done) as u16,
-                shard: (group >> 56) as u16,
-            };
+            *part = Part::new(hasher, (&first.file, file), index, mask);
+            (part.pages, part.place, part.list) = (count as u16, (place + done) as u16, list);
             self.count += 1;
             done += count;
         }
@@ -172,6 +206,14 @@ impl Batch {
     pub fn by_shard(&mut self, bits: u32, mut visit: impl FnMut(usize, Group<'_>)) {
         let shards = (1 << bits).min(MAX_SHARDS);
         let mask = shards as u16 - 1;
+        if self.count == 1 {
+            self.count = 0;
+            let group = Group {
+                parts: &self.parts,
+                order: &[0],
+            };
+            return visit(usize::from(self.parts[0].shard & mask), group);
+        }
         let mut ends = [0u8; MAX_SHARDS];
         for part in &self.parts[..self.count] {
             ends[usize::from(part.shard & mask)] += 1;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A block: the pages among 16 neighbours of a file that are in one list, in 32 bytes.
+//! A block: the pages among 16 neighbours of a file that are in one list, in 16 bytes.
+//!
+//! A block is in a slot of its bucket. Its list is that of its cohort, and its stamp is beside its
+//! number there.
 
-use super::arena::{Arena, Piece};
-use super::cohort::{Seat, SEAT_BITS};
+use super::cohort::{Seat, COHORT_BITS, PLACE_BITS};
 use super::hash::BLOCK_BITS;
 use super::segment::Kind;
+use super::spill::SPILLED;
 use super::{Index, Storage};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -26,12 +29,14 @@ pub const MAX_LIST: u16 = u16::MAX;
 /// Largest index of a page that is kept, in files of 256 TiB.
 pub const MAX_KEPT_INDEX: u64 = (1 << (INDEX.bits + BLOCK_BITS)) - 1;
 
-/// Number of bits of a stamp. Higher bits are cut off, so that ages are distinct over 64 PiB of
-/// puts.
-pub const STAMP_BITS: u32 = STAMP.bits + u16::BITS;
+/// The largest number of blocks in a shard, of which the spilled ones have numbers of their own.
+pub(super) const MAX_BLOCKS: usize = 1 << 24;
 
-/// Number of bits of the number of a block or a file. They allow 256 MiB of blocks in a shard.
-pub(super) const NUMBER_BITS: u32 = 23;
+/// Number of bits of the number of a file.
+pub(super) const FILE_BITS: u32 = 23;
+
+/// Number of bits of the number of a leaf.
+pub(super) const LEAF_BITS: u32 = 24;
 
 /// A bit field of a 64-bit word.
 #[derive(Clone, Copy)]
@@ -45,7 +50,7 @@ impl Field {
         Self { shift, bits }
     }
 
-    const fn mask(self) -> u64 {
+    pub(super) const fn mask(self) -> u64 {
         (1 << self.bits) - 1
     }
 
@@ -65,117 +70,129 @@ impl Field {
     }
 }
 
-const SEAT: Field = Field::new(0, SEAT_BITS);
-const PRESENT: Field = Field::new(SEAT_BITS, 16);
-const STAMP: Field = Field::new(44, 20);
+const INDEX: Field = Field::new(0, 32);
+const FILE: Field = Field::new(32, FILE_BITS);
+const HAS_LEAF: Field = Field::new(55, 1);
+const PLACE: Field = Field::new(56, PLACE_BITS);
+const IS_LINK: Field = Field::new(62, 1);
 
-const FILE: Field = Field::new(0, 32);
-const INDEX: Field = Field::new(32, 32);
+const LEAF: Field = Field::new(0, LEAF_BITS);
+const MASK: Field = Field::new(24, BLOCK_PAGES as u32);
+const COHORT: Field = Field::new(40, COHORT_BITS);
+const PAGE: Field = Field::new(60, BLOCK_BITS);
 
-const BODY: Field = Field::new(0, 32);
-const CHAIN: Field = Field::new(32, NUMBER_BITS);
-const HIGH: Field = Field::new(56, 8);
+/// Stored indices differ from the real ones in these bits, so that an empty slot, which has no bits
+/// set, does not look like the first block of a file.
+const BLANK: u32 = 0x9e37_79b9;
 
-/// A block in use, or a free one:
+/// A block in use, or an empty slot, which is all zeroes:
 ///
-/// | field | in use | free |
+/// | field | one page | more pages |
 /// |---|---|---|
-/// | `present` | bitmap of the pages that it has; never zero | zero |
-/// | `seat`, `stamp` | its place in the order of its list; stamp of its last put | zero |
-/// | file, index, list | those of all its pages | zero |
-/// | `high` | upper eight bits of all its handles | zero |
-/// | `body` | one page: lower bits of its handle; more: number of the leaf with the lower bits | a neighbour in the list of free blocks |
-/// | `chain` | next block of a full bucket | the other neighbour |
-/// | `hash` | hash of file and index | zero |
+/// | file, index | those of all its pages | the same |
+/// | cohort and place | its place in the order of its list | the same |
+/// | `has_leaf` | 0 | 1 |
+/// | `PAGE` | which page it has | unused |
+/// | lower 40 bits of `body` | the handle of the page | number of the leaf with the lower bits of the handles, bitmap of the pages |
+///
+/// The last slot of a full bucket may have a link to the first of the blocks that have no slot:
+/// its file is [`NONE`](super::NONE), and its index is the number of the first spill.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Block {
-    /// Seat, present pages, lower bits of the stamp.
-    age: u64,
-    /// File, and index of the block in it.
+    /// Index, file, whether it has a leaf, place in its cohort, whether it is a link.
     name: u64,
-    /// Body, chain, upper bits of the handles.
-    content: u64,
-    /// Stored so that the file need not be read when a bucket is split or a block is evicted.
-    hash: u32,
-    list: u16,
-    /// Upper bits of the stamp.
-    stamp: u16,
-}
-
-/// The places of a block in its bucket and its list.
-pub(super) struct Position {
-    /// The next block in the bucket's chain.
-    pub(super) chain: u32,
-    /// The place in the order of its list.
-    pub(super) seat: Seat,
-}
-
-/// The pages of a block and their handles.
-pub(super) struct Content {
-    pub(super) mask: u16,
-    pub(super) body: u32,
-    pub(super) high: u32,
-}
-
-macro_rules! fields {
-    ($($word:ident $field:ident $get:ident $set:ident)*) => {
-        $(
-            #[inline]
-            pub(super) const fn $get(&self) -> u32 {
-                $field.get(self.$word)
-            }
-
-            #[inline]
-            pub(super) fn $set(&mut self, value: u32) {
-                $field.set(&mut self.$word, value);
-            }
-        )*
-    };
+    /// Handle, or leaf and bitmap; cohort; page.
+    body: u64,
 }
 
 impl Block {
-    fields! {
-        content BODY body set_body
-        content CHAIN chain set_chain
+    /// Creates a block with one page and its handle, at most [`MAX_HANDLE`].
+    #[inline]
+    pub(super) const fn single(name: Name, page: u32, handle: u64, seat: Seat) -> Self {
+        Self {
+            name: name.0 | PLACE.put(seat.place() as u32),
+            body: handle | COHORT.put(seat.cohort()) | PAGE.put(page),
+        }
     }
 
-    /// Creates a block.
-    #[inline]
-    pub(super) fn new(
-        (name, hash): (Name, u32),
-        (list, stamp): (u16, u64),
-        at: &Position,
-        content: &Content,
-    ) -> Self {
+    /// Creates a block whose handles are in a leaf.
+    pub(super) const fn several(name: Name, mask: u16, leaf: u32, seat: Seat) -> Self {
         Self {
-            age: SEAT.put(at.seat.0) | PRESENT.put(content.mask.into()) | STAMP.put(stamp as u32),
-            name: name.0,
-            content: BODY.put(content.body) | CHAIN.put(at.chain) | HIGH.put(content.high),
-            hash,
-            list,
-            stamp: (stamp >> STAMP.bits) as u16,
+            name: name.0 | PLACE.put(seat.place() as u32) | HAS_LEAF.put(1),
+            body: LEAF.put(leaf) | MASK.put(mask as u32) | COHORT.put(seat.cohort()),
         }
+    }
+
+    /// Creates a link to a spill.
+    pub(super) const fn link(spill: u32) -> Self {
+        Self {
+            name: INDEX.put(spill) | IS_LINK.put(1),
+            body: 0,
+        }
+    }
+
+    /// Returns the number of the spill, if it is a link.
+    #[inline]
+    pub(super) const fn linked(&self) -> Option<u32> {
+        if IS_LINK.get(self.name) == 0 {
+            None
+        } else {
+            Some(INDEX.get(self.name))
+        }
+    }
+
+    /// Returns whether it is a block.
+    #[inline]
+    pub(super) const fn is_used(&self) -> bool {
+        FILE.get(self.name) != 0
     }
 
     #[inline]
     pub(super) const fn name(&self) -> Name {
-        Name(self.name)
+        Name(self.name & Name::MASK)
     }
 
+    /// Returns whether it has a name.
     #[inline]
-    pub(super) const fn hash(&self) -> u32 {
-        self.hash
+    pub(super) const fn is(&self, name: Name) -> bool {
+        (self.name ^ name.0) & Name::MASK == 0
+    }
+
+    /// Returns whether it may be the block of a file with this index. An empty slot or a link may
+    /// look like one, but has file [`NONE`](super::NONE).
+    #[inline]
+    pub(super) const fn has_index(&self, index: u32) -> bool {
+        self.name as u32 == index ^ BLANK
+    }
+
+    /// Returns 1 if it is an empty slot, which is neither a block nor a link, and 0 otherwise.
+    #[inline]
+    pub(super) const fn empty_bit(&self) -> u32 {
+        is_zero(self.name)
+    }
+
+    /// Returns 1 if it has a name, and 0 otherwise.
+    #[inline]
+    pub(super) const fn name_bit(&self, name: Name) -> u32 {
+        is_zero((self.name ^ name.0) & Name::MASK)
+    }
+
+    /// Returns 1 if it [has an index](Self::has_index), and 0 otherwise.
+    #[inline]
+    pub(super) const fn index_bit(&self, index: u32) -> u32 {
+        is_zero((self.name as u32 ^ (index ^ BLANK)) as u64)
     }
 
     #[inline]
     pub(super) const fn seat(&self) -> Seat {
-        Seat(SEAT.get(self.age))
+        Seat::new(COHORT.get(self.body), PLACE.get(self.name) as usize)
     }
 
     #[inline]
     pub(super) fn set_seat(&mut self, seat: Seat) {
-        SEAT.set(&mut self.age, seat.0);
+        PLACE.set(&mut self.name, seat.place() as u32);
+        COHORT.set(&mut self.body, seat.cohort());
     }
 
     /// Returns the number of its file.
@@ -191,18 +208,17 @@ impl Block {
     /// Returns its index in its file, in units of [`BLOCK_PAGES`].
     #[inline]
     pub(super) const fn index(&self) -> u32 {
-        INDEX.get(self.name)
+        INDEX.get(self.name) ^ BLANK
     }
 
     /// Returns the bitmap of its pages.
     #[inline]
     pub(super) const fn present(&self) -> u16 {
-        PRESENT.get(self.age) as u16
-    }
-
-    #[inline]
-    pub(super) fn set_present(&mut self, present: u16) {
-        PRESENT.set(&mut self.age, present.into());
+        if self.has_leaf() {
+            MASK.get(self.body) as u16
+        } else {
+            1 << PAGE.get(self.body)
+        }
     }
 
     #[inline]
@@ -210,42 +226,45 @@ impl Block {
         self.present().count_ones()
     }
 
-    #[inline]
-    pub(super) const fn is_used(&self) -> bool {
-        self.present() != 0
-    }
-
     /// Returns whether its handles are in a leaf.
     #[inline]
     pub(super) const fn has_leaf(&self) -> bool {
-        self.present() & self.present().wrapping_sub(1) != 0
+        HAS_LEAF.get(self.name) != 0
     }
 
+    /// Returns the page that it has, unless it has a leaf.
     #[inline]
-    pub(super) const fn list(&self) -> u16 {
-        self.list
+    pub(super) const fn page(&self) -> u32 {
+        PAGE.get(self.body)
     }
 
-    /// Returns the upper bits of its handles.
+    /// Returns the handle of its page, unless it has a leaf.
     #[inline]
-    pub(super) const fn high(&self) -> u32 {
-        HIGH.get(self.content)
+    pub(super) const fn only_handle(&self) -> u64 {
+        self.body & MAX_HANDLE
     }
 
-    pub(super) const fn stamp(&self) -> u64 {
-        (self.stamp as u64) << STAMP.bits | STAMP.get(self.age) as u64
+    /// Returns its leaf, if it has one.
+    #[inline]
+    pub(super) const fn leaf(&self) -> u32 {
+        LEAF.get(self.body)
     }
 
-    /// Returns whether its stamp is the lower bits of a stamp.
-    pub(super) const fn has_stamp(&self, stamp: u64) -> bool {
-        self.stamp() == stamp & ((1 << STAMP_BITS) - 1)
+    pub(super) fn set_leaf_number(&mut self, leaf: u32) {
+        LEAF.set(&mut self.body, leaf);
     }
 
-    pub(super) fn set_owner(&mut self, (list, stamp): (u16, u64)) {
-        self.list = list;
-        self.stamp = (stamp >> STAMP.bits) as u16;
-        STAMP.set(&mut self.age, stamp as u32);
+    /// Changes which of its pages are present. It must have a leaf.
+    #[inline]
+    pub(super) fn set_present(&mut self, present: u16) {
+        MASK.set(&mut self.body, present.into());
     }
+}
+
+/// Returns 1 for 0, and 0 for other words below `1 << 63`. Comparisons would take more instructions.
+#[inline]
+const fn is_zero(word: u64) -> u32 {
+    (word.wrapping_sub(1) >> 63) as u32
 }
 
 /// The file and the index of a block in one word.
@@ -253,94 +272,113 @@ impl Block {
 pub(super) struct Name(u64);
 
 impl Name {
+    const MASK: u64 = INDEX.put(u32::MAX) | FILE.put(u32::MAX);
+
     #[inline]
     pub(super) const fn new(file: u32, index: u32) -> Self {
-        Self(FILE.put(file) | INDEX.put(index))
-    }
-}
-
-impl Piece for Block {
-    const KIND: Kind = Kind::Blocks;
-    const LIMIT: usize = 1 << NUMBER_BITS;
-
-    #[inline]
-    fn arena<S>(index: &Index<S>) -> &Arena {
-        &index.blocks
-    }
-
-    #[inline]
-    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
-        &mut index.blocks
-    }
-
-    #[inline]
-    fn free_links(&self) -> (u32, u32) {
-        (self.body(), self.chain())
-    }
-
-    #[inline]
-    fn set_free(&mut self, before: u32, after: u32) {
-        *self = Self {
-            content: BODY.put(before) | CHAIN.put(after),
-            ..Self::default()
-        };
+        Self(FILE.put(file) | INDEX.put(index ^ BLANK))
     }
 }
 
 impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn block(&self, number: u32) -> &Block {
-        self.item(Kind::Blocks, number)
+        if number & SPILLED == 0 {
+            self.item(Kind::Buckets, number)
+        } else {
+            &self.spill(number & !SPILLED).block
+        }
     }
 
     #[inline]
     pub(super) fn block_mut(&mut self, number: u32) -> &mut Block {
-        self.item_mut(Kind::Blocks, number)
+        if number & SPILLED == 0 {
+            self.item_mut(Kind::Buckets, number)
+        } else {
+            &mut self.spill_mut(number & !SPILLED).block
+        }
+    }
+
+    /// Returns the list of a block.
+    #[inline]
+    pub(super) fn list_of_block(&self, block: &Block) -> u16 {
+        self.cohort(block.seat().cohort()).list()
+    }
+
+    /// Returns the upper bits of the handles of a block.
+    #[inline]
+    pub(super) fn high(&self, block: &Block) -> u32 {
+        if block.has_leaf() {
+            self.owner(block.leaf()).high()
+        } else {
+            (block.only_handle() >> 32) as u32
+        }
+    }
+
+    /// Returns the handle of a page that a block has.
+    pub(super) fn handle(&self, block: &Block, page: usize) -> u64 {
+        if !block.has_leaf() {
+            return block.only_handle();
+        }
+        let low = self.leaf(block.leaf())[page % BLOCK_PAGES];
+        u64::from(self.high(block)) << 32 | u64::from(low)
     }
 
     /// Returns whether the blocks take more than the 128 KiB that a processor's nearest caches
     /// hold.
     #[inline]
     pub(super) const fn is_far(&self) -> bool {
-        self.blocks.high > 1 << 12
+        self.blocks.used > 1 << 12
+    }
+
+    /// Returns whether the same is true of the cohorts, the files or the leaves.
+    #[inline]
+    pub(super) const fn is_far_behind(&self) -> bool {
+        self.cohorts.used > 1 << 13 || self.are_files_far() || self.leaves.used > 1 << 11
+    }
+
+    /// Returns whether the same is true of the files.
+    #[inline]
+    pub(super) const fn are_files_far(&self) -> bool {
+        self.files.used > 1 << 11
     }
 
     /// Reads blocks into the processor's caches. The reads do not depend on each other, so that the
     /// processor waits for all of them at a time.
     #[inline]
     pub(super) fn touch(&self, numbers: &[u32]) {
-        let sum = numbers.iter().map(|number| self.block(*number).hash);
+        let sum = numbers.iter().map(|number| self.block(*number).file());
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// Reads the items that change when the blocks are removed into the processor's caches.
+    /// Reads the items that change when a block is removed. Returns a word of theirs, which the caller
+    /// must use, so that they are read into the processor's caches.
     #[inline]
-    pub(super) fn touch_behind(&self, numbers: &[u32]) {
-        let sum = numbers.iter().map(|number| {
-            let block = self.block(*number);
-            let leaf = if block.has_leaf() {
-                self.leaf(block.body())[0]
-            } else {
-                0
-            };
-            let file = self.file(block.file()).chain();
-            leaf ^ file ^ self.cohort(block.seat().cohort()).older()
-        });
-        core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
+    pub(super) fn touch_behind(&self, block: &Block) -> u32 {
+        let leaf = if block.has_leaf() {
+            self.leaf(block.leaf())[0]
+        } else {
+            0
+        };
+        let file = self.file(block.file()).chain();
+        leaf ^ file ^ self.cohort(block.seat().cohort()).older()
     }
 
-    /// Updates the links to a block that was copied from `from` to `to`.
-    pub(super) fn redirect_block(&mut self, from: u32, to: u32) {
-        let block = *self.block(from);
+    /// Updates the links to a block that moved to another number.
+    pub(super) fn redirect_block(&mut self, to: u32) {
+        let block = *self.block(to);
         if block.has_leaf() {
-            self.set_leaf_owner(block.body(), to);
+            self.set_leaf_slot(block.leaf(), to);
         }
-        self.redirect_member(&block, to);
+        self.redirect_member(block.seat(), to);
     }
 }
 
-const _: () = assert!(PRESENT.shift + PRESENT.bits <= STAMP.shift);
-const _: () = assert!(STAMP.shift + STAMP.bits <= 64 && CHAIN.shift + CHAIN.bits <= HIGH.shift);
-const _: () = assert!(size_of::<Block>() == 32);
+const _: () = assert!(INDEX.bits + BLOCK_BITS == 36 && PLACE.shift + PLACE.bits <= IS_LINK.shift);
+const _: () =
+    assert!(MASK.shift + MASK.bits <= COHORT.shift && COHORT.shift + COHORT.bits <= PAGE.shift);
+const _: () = assert!(MAX_HANDLE >> COHORT.shift == 0 && LEAF.bits <= MASK.shift);
+const _: () = assert!(PAGE.shift + PAGE.bits <= 64);
+const _: () = assert!(size_of::<Block>() == 16);
 const _: () =
     assert!(ddabi::pool::MAX_POOLS as usize * ddabi::request::CLASSES <= MAX_LIST as usize + 1);

@@ -1,272 +1,179 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The hash tables of blocks and of files: linear hashing, with one bucket for each four numbers
-//! ever used. A table grows by splitting one bucket and shrinks by joining two, so that no
-//! operation rehashes more than a bucket.
+//! The hash table of blocks: linear hashing, with one bucket for each two blocks.
 //!
-//! A bucket has slots for eight numbers, each with some bits of its hash, so that most lookups need
-//! no other memory to find an item, or to find that there is none. If there are more than eight
-//! numbers, the last slot has the head of a chain.
+//! A bucket is a cache line, and contains four blocks. An operation on a single page therefore
+//! needs no other memory to find a block, or to find that there is none. If a bucket has more than
+//! four blocks, its last slot has a link to [spills](super::spill).
+//!
+//! The number of a block is that of its slot, or of its spill. A block moves to another number only
+//! when its bucket is split, joined with another one, or overflows, and when memory is trimmed.
 
-use super::arena::NUMBERS;
+use super::arena;
 use super::batch::Part;
-use super::block::{Name, NUMBER_BITS};
+use super::block::{Block, Name};
 use super::segment::Kind;
+use super::spill::{Spill, SPILLED};
+use super::spread::Spread;
 use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Slots of a bucket.
-const SLOTS: usize = 8;
+pub(super) const SLOTS: u32 = 4;
 
-/// The slot that may have the head of a chain.
-const LAST: usize = SLOTS - 1;
+/// The slot that may have a link.
+const LAST: usize = SLOTS as usize - 1;
 
-/// The slots of a bucket: numbers with tags. Zero is an empty slot, and the head of a chain has no
-/// tag.
+/// Number of blocks for each bucket. With twice as many in the buckets that are not split yet, one
+/// bucket in fifteen overflows.
+pub(super) const LOAD: u32 = 2;
+
+/// The slots of a bucket. Bucket 0 is never used, so that no block has number 0.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(transparent)]
-pub(super) struct Bucket([u32; SLOTS]);
+pub(super) struct Bucket([Block; SLOTS as usize]);
 
 impl Bucket {
-    const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
-
-    /// Returns the tag of a hash, at its place in a slot. A tag consists of bits that do not choose
-    /// the bucket, and is never zero.
-    #[inline]
-    const fn tag(hash: u32) -> u32 {
-        hash & !Self::NUMBER | 1 << NUMBER_BITS
-    }
-
-    #[inline]
-    const fn number(slot: u32) -> u32 {
-        slot & Self::NUMBER
-    }
-
-    /// Returns the head of the chain.
-    #[inline]
-    const fn chain(&self) -> u32 {
-        let last = self.0[LAST];
-        if last > Self::NUMBER {
-            NONE
-        } else {
-            last
-        }
-    }
-
-    /// Returns the number whose tag matches the hash, or the head of the chain.
+    /// Returns the slots whose content passes a test, as a bitmap.
     ///
     /// It has no branches, because a misprediction would stall on the bucket's cache miss.
     #[inline]
-    pub(super) fn candidate(&self, hash: u32) -> u32 {
-        let tag = Self::tag(hash);
-        let mut hits = 0;
-        for (at, slot) in self.0.iter().enumerate() {
-            hits |= u32::from(slot & !Self::NUMBER == tag) << at;
-        }
-        let slot = self.0[hits.trailing_zeros() as usize % SLOTS];
-        if hits == 0 {
-            self.chain()
-        } else {
-            Self::number(slot)
-        }
+    fn slots(&self, test: impl Fn(&Block) -> u32) -> u32 {
+        let [first, second, third, last] = &self.0;
+        (test(first) + test(second) * 2) + (test(third) + test(last) * 2) * 4
     }
 
-    /// Returns the candidate after `number`, if that is in a slot.
-    fn after(&self, number: u32, hash: u32) -> Option<u32> {
-        let tag = Self::tag(hash);
-        let mut slots = self.0.iter();
-        slots.find(|slot| Self::number(**slot) == number && **slot > Self::NUMBER)?;
-        let next = slots.find(|slot| **slot & !Self::NUMBER == tag);
-        Some(next.map_or(self.chain(), |slot| Self::number(*slot)))
-    }
-
-    /// Adds a number. Returns the number behind it in the chain.
+    /// Returns whether a slot has a block with a name.
     #[inline]
-    pub(super) fn add(&mut self, number: u32, hash: u32) -> u32 {
-        for slot in &mut self.0 {
-            if *slot == 0 {
-                *slot = number | Self::tag(hash);
-                return NONE;
-            }
-        }
-        let last = &mut self.0[LAST];
-        let next = Self::number(*last);
-        *last = number;
-        next
+    fn has(&self, name: Name) -> bool {
+        self.slots(|block| block.name_bit(name)) != 0
     }
 
-    /// Replaces `from` by `to`, if it is in a slot. If `to` is [`NONE`] the slot becomes empty.
-    /// Returns whether `from` was found.
+    /// Returns the number of the first spill, or [`NONE`].
     #[inline]
-    fn replace(&mut self, from: u32, to: u32) -> bool {
-        for slot in &mut self.0 {
-            if Self::number(*slot) == from {
-                *slot = if to == NONE { 0 } else { *slot ^ from ^ to };
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Returns the numbers in slots, and the head of the chain in the last one.
-    fn into_numbers(self) -> [u32; SLOTS] {
-        self.0.map(Self::number)
+    fn chain(&self) -> u32 {
+        self.0[LAST].linked().unwrap_or(NONE)
     }
 }
 
-/// The operations of a table.
-macro_rules! table {
-    (
-        $arena:ident $buckets:ident $item:ident $item_mut:ident;
-        $bucket:ident $bucket_mut:ident $link:ident $unlink:ident $redirect:ident $rehash:ident
-        $raise:ident $lower:ident; $hash:expr
-    ) => {
-        impl<S: Storage> Index<S> {
-            #[inline]
-            fn $bucket(&self, hash: u32) -> &Bucket {
-                self.item(Kind::$buckets, self.$arena.bucket(hash))
-            }
+/// The state of the table.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    /// Number of blocks.
+    pub(super) used: u32,
+    spread: Spread,
+    /// Whether the last bucket could not be joined, because there was no memory for spills. Cleared
+    /// when a block is removed.
+    is_stuck: bool,
+}
 
-            #[inline]
-            fn $bucket_mut(&mut self, hash: u32) -> &mut Bucket {
-                let number = self.$arena.bucket(hash);
-                self.item_mut(Kind::$buckets, number)
-            }
-
-            /// Adds an item to its bucket. Returns the number behind it in the chain, which the
-            /// caller writes into the item.
-            #[inline]
-            pub(super) fn $link(&mut self, number: u32, hash: u32) -> u32 {
-                self.$bucket_mut(hash).add(number, hash)
-            }
-
-            /// Removes an item from its bucket. `next` is the number behind it in the chain.
-            #[inline]
-            pub(super) fn $unlink(&mut self, number: u32, next: u32, hash: u32) {
-                if !self.$bucket_mut(hash).replace(number, next) {
-                    self.$redirect(number, next, hash);
-                }
-            }
-
-            /// Makes the slot or item that refers to `from` in its bucket refer to `to`.
-            #[inline(never)]
-            pub(super) fn $redirect(&mut self, from: u32, to: u32, hash: u32) {
-                let bucket = self.$bucket_mut(hash);
-                let mut at = bucket.chain();
-                if bucket.replace(from, to) {
-                    return;
-                }
-                while at != NONE {
-                    let next = self.$item(at).chain();
-                    if next == from {
-                        self.$item_mut(at).set_chain(to);
-                        return;
-                    }
-                    at = next;
-                }
-            }
-
-            /// Empties a bucket and adds its items to the buckets of their hashes.
-            fn $rehash(&mut self, bucket: u32) {
-                let bucket = core::mem::take(self.item_mut::<Bucket>(Kind::$buckets, bucket));
-                for mut at in bucket.into_numbers() {
-                    while at != NONE {
-                        let next = self.$item(at).chain();
-                        let hash: u32 = ($hash)(self, at);
-                        let chain = self.$link(at, hash);
-                        self.$item_mut(at).set_chain(chain);
-                        at = next;
-                    }
-                }
-            }
-
-            /// Takes one more number into use, and splits a bucket if another one is due.
-            pub(super) fn $raise(&mut self) {
-                let before = self.$arena.buckets();
-                self.$arena.set_high(self.$arena.high + 1);
-                if self.$arena.buckets() > before {
-                    self.$rehash(self.$arena.parent());
-                }
-            }
-
-            /// Takes the highest number out of use, and joins two buckets if one is to go.
-            pub(super) fn $lower(&mut self) {
-                let before = self.$arena.buckets();
-                self.$arena.set_high(self.$arena.high - 1);
-                if self.$arena.buckets() < before {
-                    self.$rehash(before - 1);
-                }
-            }
+impl Blocks {
+    pub(super) const fn new() -> Self {
+        Self {
+            used: 0,
+            spread: Spread::new(0),
+            is_stuck: false,
         }
-    };
-}
+    }
 
-table! {
-    blocks Buckets block block_mut;
-    block_bucket block_bucket_mut link_block unlink_block redirect_bucket rehash_blocks
-    raise_blocks lower_blocks;
-    |index: &Self, number| index.block(number).hash()
-}
+    /// Returns the number of buckets.
+    pub(super) const fn buckets(&self) -> u32 {
+        self.spread.buckets()
+    }
 
-table! {
-    files FileBuckets file file_mut;
-    file_bucket file_bucket_mut link_file unlink_file redirect_file rehash_files
-    raise_files lower_files;
-    |index: &Self, number| index.hasher.file(index.file(number).key()) as u32
+    /// Returns how hashes are spread over the buckets.
+    pub(super) const fn spread(&self) -> &Spread {
+        &self.spread
+    }
+
+    /// Returns the number of the bucket of a hash.
+    #[inline]
+    pub(super) const fn bucket(&self, hash: u32) -> u32 {
+        self.spread.bucket(hash) + 1
+    }
+
+    /// Returns whether there are so many buckets that memory should be released, and it can be.
+    pub(super) const fn is_slack(&self) -> bool {
+        !self.is_stuck && arena::is_slack(self.used, self.buckets() * LOAD)
+    }
+
+    /// Returns the number of segments of `each` buckets that are needed.
+    pub(super) const fn segments(&self, each: u32) -> usize {
+        match self.buckets() {
+            0 => 0,
+            buckets => (buckets + 1).div_ceil(each) as usize,
+        }
+    }
 }
 
 impl<S: Storage> Index<S> {
-    /// Returns the first candidate for a file.
     #[inline]
-    pub(super) fn file_candidate(&self, hash: u32) -> u32 {
-        if self.files.used == 0 {
-            return NONE;
+    fn bucket(&self, number: u32) -> &Bucket {
+        self.item(Kind::Buckets, number)
+    }
+
+    #[inline]
+    fn bucket_mut(&mut self, number: u32) -> &mut Bucket {
+        self.item_mut(Kind::Buckets, number)
+    }
+
+    /// Reads the bucket of a hash. There must be a block. Returns a bit of it, which the caller must
+    /// use, so that it is read into the processor's caches.
+    #[inline]
+    pub(super) fn touch_bucket(&self, hash: u32) -> u32 {
+        self.bucket(self.blocks.bucket(hash)).0[0].empty_bit()
+    }
+
+    /// Returns a block that is probably the first one of a part, or [`NONE`] if the part has none.
+    /// The caller compares the file. There must be a block.
+    #[inline]
+    pub(super) fn candidate(&self, part: &Part) -> u32 {
+        let number = self.blocks.bucket(part.hash);
+        let bucket = self.bucket(number);
+        let hits = bucket.slots(|block| block.index_bit(part.block));
+        if hits != 0 && hits & (hits - 1) == 0 {
+            number * SLOTS + hits.trailing_zeros()
+        } else if hits == 0 {
+            match bucket.chain() {
+                NONE => NONE,
+                spill => self.candidate_behind(spill, part.block),
+            }
+        } else {
+            self.find(part)
         }
-        self.file_bucket(hash).candidate(hash)
     }
 
-    /// Returns the first candidate for a block.
-    #[inline]
-    pub(super) fn block_candidate(&self, hash: u32) -> u32 {
-        if self.blocks.used == 0 {
-            return NONE;
+    /// Returns the slot whose block is probably that of a part, with its number, if there is exactly
+    /// one. There must be, or have been, a block.
+    #[inline(always)]
+    pub(super) fn only_candidate(&mut self, part: &Part) -> Option<(u32, &mut Block)> {
+        let number = self.blocks.bucket(part.hash);
+        let bucket = self.bucket_mut(number);
+        let hits = bucket.slots(|block| block.index_bit(part.block));
+        if hits == 0 || hits & (hits - 1) != 0 {
+            return None;
         }
-        self.block_bucket(hash).candidate(hash)
+        let slot = hits.trailing_zeros();
+        Some((number * SLOTS + slot, bucket.0.get_mut(slot as usize)?))
     }
 
-    /// Reads a bucket of blocks into the processor's caches.
-    #[inline]
-    pub(super) fn touch_bucket(&self, hash: u32) {
-        core::hint::black_box(self.block_bucket(hash).0[0]);
-    }
-
-    /// Returns the next candidate for a file.
+    /// Returns the first spill from one on that may be a block with an index, or [`NONE`].
     #[inline(never)]
-    pub(super) fn next_file(&self, number: u32, hash: u32) -> u32 {
-        let next = self.file_bucket(hash).after(number, hash);
-        next.unwrap_or_else(|| self.file(number).chain())
-    }
-
-    /// Returns the first block with this name among a candidate and those behind it.
-    #[inline]
-    pub(super) fn find_block_from(&self, mut number: u32, hash: u32, name: Name) -> u32 {
-        while number != NONE && self.block(number).name() != name {
-            number = self.behind(number, hash);
+    fn candidate_behind(&self, mut at: u32, index: u32) -> u32 {
+        while at != NONE {
+            let spill = self.spill(at);
+            if spill.block.has_index(index) {
+                return SPILLED | at;
+            }
+            at = spill.next;
         }
-        number
+        NONE
     }
 
-    /// Returns the next candidate for a block.
+    /// Returns the first block of a part by its file.
     #[inline(never)]
-    fn behind(&self, number: u32, hash: u32) -> u32 {
-        let next = self.block_bucket(hash).after(number, hash);
-        next.unwrap_or_else(|| self.block(number).chain())
-    }
-
-    /// Returns the next block with the same name.
-    pub(super) fn next_block(&self, number: u32, hash: u32) -> u32 {
-        let name = self.block(number).name();
-        self.find_block_from(self.behind(number, hash), hash, name)
+    fn find(&self, part: &Part) -> u32 {
+        self.find_block(part, self.find_file(&part.file, part.file_hash))
     }
 
     /// Returns the first block of a part. There may be others.
@@ -278,56 +185,239 @@ impl<S: Storage> Index<S> {
         self.first_block(part.hash, Name::new(file, part.block))
     }
 
-    /// Returns the first block with a name.
+    /// Returns the first block with a name. There must be a block, or have been one.
     #[inline]
     pub(super) fn first_block(&self, hash: u32, name: Name) -> u32 {
-        self.find_block_from(self.block_candidate(hash), hash, name)
+        let number = self.blocks.bucket(hash);
+        let bucket = self.bucket(number);
+        let hits = bucket.slots(|block| block.name_bit(name));
+        if hits != 0 {
+            number * SLOTS + hits.trailing_zeros()
+        } else if bucket.chain() == NONE {
+            NONE
+        } else {
+            self.named(SPILLED | bucket.chain(), name)
+        }
+    }
+
+    /// Returns the next block with the same name.
+    pub(super) fn next_block(&self, number: u32) -> u32 {
+        self.named(self.following(number), self.block(number).name())
+    }
+
+    /// Returns the first block with a name among one and those that follow it.
+    #[inline(never)]
+    fn named(&self, mut number: u32, name: Name) -> u32 {
+        while number != NONE && !self.block(number).is(name) {
+            number = self.following(number);
+        }
+        number
+    }
+
+    /// Returns the first block of a bucket, or [`NONE`].
+    pub(super) fn first_of(&self, bucket: u32) -> u32 {
+        self.at_or_after(bucket, 0)
+    }
+
+    /// Returns the block that follows another one in its bucket, or [`NONE`].
+    pub(super) fn following(&self, number: u32) -> u32 {
+        if number & SPILLED == 0 {
+            self.at_or_after(number / SLOTS, number % SLOTS + 1)
+        } else {
+            match self.spill(number & !SPILLED).next {
+                NONE => NONE,
+                next => SPILLED | next,
+            }
+        }
+    }
+
+    fn at_or_after(&self, bucket: u32, slot: u32) -> u32 {
+        let blocks = self.bucket(bucket);
+        for (at, block) in (0..).zip(&blocks.0).skip(slot as usize) {
+            if block.is_used() {
+                return bucket * SLOTS + at;
+            }
+        }
+        match blocks.chain() {
+            NONE => NONE,
+            spill => SPILLED | spill,
+        }
+    }
+
+    /// Makes place for a block like [`Self::add_place`], unless there is a block with this name, or a
+    /// bucket is to be split first.
+    #[inline(always)]
+    pub(super) fn add_place_unless(&mut self, hash: u32, name: Name) -> Option<u32> {
+        if self.blocks.used >= self.blocks.buckets() * LOAD {
+            return None;
+        }
+        let number = self.blocks.bucket(hash);
+        let bucket = self.bucket(number);
+        let empty = bucket.slots(Block::empty_bit);
+        if bucket.has(name) {
+            return None;
+        }
+        let chain = bucket.chain();
+        let number = match empty {
+            1.. if chain == NONE => number * SLOTS + empty.trailing_zeros(),
+            _ => self.place_beside(number, empty, name)?,
+        };
+        self.blocks.used += 1;
+        Some(number)
+    }
+
+    /// Makes place for a block in a bucket that is full or has spills, unless one of these has its
+    /// name.
+    #[inline(never)]
+    fn place_beside(&mut self, bucket: u32, empty: u32, name: Name) -> Option<u32> {
+        let mut at = self.bucket(bucket).chain();
+        while at != NONE {
+            let spill = self.spill(at);
+            if spill.block.is(name) {
+                return None;
+            }
+            at = spill.next;
+        }
+        Some(match empty {
+            0 => self.overflow(bucket),
+            _ => bucket * SLOTS + empty.trailing_zeros(),
+        })
+    }
+
+    /// Makes place for another block with this hash, and returns its number. The caller has checked
+    /// that there is room, and writes the block.
+    #[inline]
+    pub(super) fn add_place(&mut self, hash: u32) -> u32 {
+        if self.blocks.used >= self.blocks.buckets() * LOAD {
+            self.split();
+        }
+        self.blocks.used += 1;
+        self.place(hash)
+    }
+
+    #[inline]
+    fn place(&mut self, hash: u32) -> u32 {
+        let number = self.blocks.bucket(hash);
+        match self.bucket(number).slots(Block::empty_bit) {
+            0 => self.overflow(number),
+            empty => number * SLOTS + empty.trailing_zeros(),
+        }
+    }
+
+    /// Makes place for a block behind a full bucket.
+    #[inline(never)]
+    fn overflow(&mut self, bucket: u32) -> u32 {
+        let last = self.bucket(bucket).0[LAST];
+        let mut next = self.bucket(bucket).chain();
+        if next == NONE {
+            next = self.begin_spill(&Spill::new(last, NONE, bucket));
+            self.redirect_block(SPILLED | next);
+        }
+        let number = self.begin_spill(&Spill::new(Block::default(), next, bucket));
+        self.bucket_mut(bucket).0[LAST] = Block::link(number);
+        SPILLED | number
+    }
+
+    /// Removes a block from its bucket.
+    #[inline]
+    pub(super) fn remove_place(&mut self, number: u32) {
+        self.count_removed();
+        if number & SPILLED == 0 {
+            *self.item_mut(Kind::Buckets, number) = Block::default();
+        } else {
+            self.end_spill(number & !SPILLED);
+        }
+    }
+
+    /// Counts a block that was removed from its bucket.
+    #[inline]
+    pub(super) fn count_removed(&mut self) {
+        self.blocks.used -= 1;
+        self.blocks.is_stuck = false;
+    }
+
+    /// Makes what refers to a spill refer to another one, or to none.
+    pub(super) fn relink(&mut self, bucket: u32, from: u32, to: u32) {
+        let first = self.bucket(bucket).chain();
+        if first == from {
+            self.bucket_mut(bucket).0[LAST] = match to {
+                NONE => Block::default(),
+                to => Block::link(to),
+            };
+            return;
+        }
+        let mut at = first;
+        while at != NONE {
+            let next = self.spill(at).next;
+            if next == from {
+                self.spill_mut(at).next = to;
+                return;
+            }
+            at = next;
+        }
+    }
+
+    /// Adds a bucket.
+    #[cold]
+    #[inline(never)]
+    fn split(&mut self) {
+        let buckets = self.blocks.buckets() + 1;
+        self.blocks.spread = Spread::new(buckets);
+        if buckets > 1 {
+            self.rehash(self.blocks.spread.parent() + 1);
+        }
+    }
+
+    /// Removes the last bucket, unless there is no memory for the spills that this takes.
+    pub(super) fn drop_bucket(&mut self) {
+        let last = self.blocks.buckets();
+        let (mut count, mut at) = (0, self.first_of(last));
+        while at != NONE {
+            (count, at) = (count + 1, self.following(at));
+        }
+        if count > 0 {
+            // There is another bucket, because this one alone is not too many.
+            let target = self.blocks.spread.parent() + 1;
+            let empty = self.bucket(target).slots(Block::empty_bit).count_ones() as usize;
+            // A link replaces one more block.
+            if count > empty && self.room::<Spill>() <= count - empty {
+                self.blocks.is_stuck = true;
+                return;
+            }
+        }
+        self.blocks.spread = Spread::new(last - 1);
+        self.rehash(last);
+    }
+
+    /// Empties a bucket and adds its blocks to the buckets of their hashes.
+    ///
+    /// When a bucket is split, this needs no more spills than it frees: the four blocks that come
+    /// first find slots, and each of the others was a spill.
+    fn rehash(&mut self, number: u32) {
+        let bucket = core::mem::take(self.bucket_mut(number));
+        let mut spill = bucket.chain();
+        for (from, block) in (number * SLOTS..).zip(bucket.0) {
+            if block.is_used() {
+                self.add_again(block, from);
+            }
+        }
+        while spill != NONE {
+            let Spill { block, next, .. } = *self.spill(spill);
+            self.release::<Spill>(spill);
+            self.add_again(block, SPILLED | spill);
+            spill = next;
+        }
+    }
+
+    /// Adds a block that was removed from a number.
+    fn add_again(&mut self, block: Block, from: u32) {
+        let file = self.hasher.file(self.file(block.file()).key());
+        let number = self.place(self.hasher.block(file, block.index()));
+        *self.block_mut(number) = block;
+        if number != from {
+            self.redirect_block(number);
+        }
     }
 }
 
-/// A bucket has room for the numbers of two buckets like it.
-const _: () = assert!(NUMBERS as usize * 2 <= SLOTS && size_of::<Bucket>() == 32);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bucket_finds_what_it_has() {
-        const SLOTS: u32 = super::SLOTS as u32;
-        const LAST: u32 = SLOTS;
-        let hash = |number: u32| number << 24;
-        let mut bucket = Bucket::default();
-        assert_eq!(bucket.candidate(0), NONE);
-        for number in 1..=SLOTS {
-            assert_eq!(bucket.add(number, hash(number)), NONE);
-        }
-        for number in 1..=SLOTS {
-            assert_eq!(bucket.candidate(hash(number)), number);
-        }
-        let (more, other) = (SLOTS + 1, SLOTS + 2);
-        assert_eq!(bucket.candidate(hash(more)), NONE);
-        assert_eq!(bucket.add(more, hash(more)), LAST);
-        assert_eq!(bucket.candidate(hash(LAST)), more);
-        assert_eq!(bucket.candidate(hash(20)), more);
-        assert_eq!(bucket.candidate(hash(2)), 2);
-        assert!(bucket.replace(2, NONE) && bucket.replace(more, LAST));
-        assert!(!bucket.replace(more, LAST));
-        assert_eq!(bucket.add(other, hash(2)), NONE);
-        assert_eq!(bucket.candidate(hash(2)), other);
-    }
-
-    #[test]
-    fn numbers_with_the_same_tag_follow_each_other() {
-        const LAST: u32 = super::SLOTS as u32;
-        let mut bucket = Bucket::default();
-        for number in 1..=LAST + 1 {
-            bucket.add(number, 0);
-        }
-        assert_eq!(bucket.candidate(0), 1);
-        assert_eq!(bucket.after(1, 0), Some(2));
-        assert_eq!(bucket.after(LAST - 1, 0), Some(LAST + 1));
-        assert_eq!(bucket.after(LAST + 1, 0), None);
-        assert_eq!(bucket.after(LAST, 0), None);
-    }
-}
+const _: () = assert!(size_of::<Bucket>() == 64);

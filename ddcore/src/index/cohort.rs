@@ -5,42 +5,62 @@
 //! The order of a list's blocks is a list of cohorts, not of blocks. A block refers to its cohort
 //! and its place there, so that removing a block touches a cohort of 16 bytes, and a cache line
 //! contains four of them. In a list of blocks it would touch two neighbours with a cache miss each.
+//! The list of a block is that of its cohort.
 
 use super::arena::{Arena, Piece};
-use super::block::{Block, Field};
+use super::block::{Field, MAX_BLOCKS};
 use super::segment::Kind;
+use super::spill::NUMBER_BITS;
 use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Maximum number of blocks in a cohort.
 pub(super) const MEMBERS: usize = 1 << PLACE_BITS;
 
-const PLACE_BITS: u32 = 6;
+/// Number of bits of a place in a cohort.
+pub(super) const PLACE_BITS: u32 = 6;
 
-/// Number of bits of a cohort's number. A cohort has 17 members on average, in whatever order
-/// blocks are removed.
-const COHORT_BITS: u32 = 20;
+/// Number of bits of a cohort's number. As cohorts have 19 members on average, they suffice for all
+/// blocks.
+pub(super) const COHORT_BITS: u32 = 20;
 
-/// Number of bits of a [`Seat`].
-pub(super) const SEAT_BITS: u32 = COHORT_BITS + PLACE_BITS;
+/// Number of bits of a stamp. Higher bits are cut off, so that ages are distinct over 64 PiB of
+/// puts.
+pub const STAMP_BITS: u32 = 36;
 
-/// A cohort with at most this many members is merged with a neighbour. Moving a member costs about
-/// as much as removing it, so that this must be rare.
-const SMALL: u32 = MEMBERS as u32 / 4;
+/// Two neighbours are merged if they have at most this many members together. Moving a member costs
+/// about as much as removing it, so that this must be rare: each merger ends a cohort, and therefore
+/// less than one member moves for each block that was added.
+const FEW: u32 = 52;
 
-/// Two neighbours are merged if they have at most this many members together.
-const FEW: u32 = MEMBERS as u32 * 3 / 4;
+/// Whether two neighbours are merged is decided when one of them has a multiple of so many members.
+/// In whatever order blocks are removed, two neighbours therefore have at least 39 members, which is
+/// 53 less what both may lose until the next decision.
+const STEP: u32 = 8;
 
-/// The numbers of a cohort's blocks, in the order in which they were added.
-pub(super) type Members = [u32; MEMBERS];
+/// The blocks of a cohort, in the order in which they were added: the number of each, with the
+/// stamp of the last put into it.
+pub(super) type Members = [u64; MEMBERS];
+
+/// Returns a member of a cohort. The lower bits of the stamp are kept.
+#[inline]
+const fn member(number: u32, stamp: u64) -> u64 {
+    stamp << NUMBER_BITS | number as u64
+}
+
+/// Returns the number of the block of a member.
+#[inline]
+const fn number(member: u64) -> u32 {
+    member as u32 & ((1 << NUMBER_BITS) - 1)
+}
 
 /// A cohort and a place in it.
 #[derive(Clone, Copy)]
-pub(super) struct Seat(pub(super) u32);
+pub(super) struct Seat(u32);
 
 impl Seat {
     #[inline]
-    const fn new(cohort: u32, place: usize) -> Self {
+    pub(super) const fn new(cohort: u32, place: usize) -> Self {
         Self(cohort << PLACE_BITS | place as u32)
     }
 
@@ -50,7 +70,7 @@ impl Seat {
     }
 
     #[inline]
-    const fn place(self) -> usize {
+    pub(super) const fn place(self) -> usize {
         self.0 as usize % MEMBERS
     }
 }
@@ -58,7 +78,7 @@ impl Seat {
 const OLDER: Field = Field::new(0, COHORT_BITS);
 const NEWER: Field = Field::new(20, COHORT_BITS);
 const LIST: Field = Field::new(40, 16);
-const TAKEN: Field = Field::new(56, 7);
+const COUNT: Field = Field::new(56, 7);
 
 /// A cohort, or a free place for one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
@@ -66,7 +86,7 @@ const TAKEN: Field = Field::new(56, 7);
 pub(super) struct Cohort {
     /// Bitmap of the places with a block. Zero in a free cohort.
     present: u64,
-    /// Neighbours, list, and number of places ever taken.
+    /// Neighbours, list, and number of members.
     facts: u64,
 }
 
@@ -79,12 +99,14 @@ impl Cohort {
         NEWER.get(self.facts)
     }
 
-    const fn list(&self) -> u16 {
+    #[inline]
+    pub(super) const fn list(&self) -> u16 {
         LIST.get(self.facts) as u16
     }
 
+    #[inline]
     pub(super) const fn count(&self) -> u32 {
-        self.present.count_ones()
+        COUNT.get(self.facts)
     }
 
     /// Returns the place of the oldest member.
@@ -97,23 +119,18 @@ impl Cohort {
         (MEMBERS - 1).wrapping_sub(self.present.leading_zeros() as usize) % MEMBERS
     }
 
-    /// Takes the next place, unless all were taken.
+    /// Takes a place.
     #[inline]
-    fn take_place(&mut self) -> Option<usize> {
-        let place = TAKEN.get(self.facts) as usize;
-        if place == MEMBERS {
-            return None;
-        }
+    fn take_place(&mut self, place: usize) {
         self.present |= 1 << place;
-        self.facts += TAKEN.put(1);
-        Some(place)
+        self.facts += COUNT.put(1);
     }
 
-    /// Vacates a place. Returns the number of remaining members.
+    /// Vacates a place.
     #[inline]
-    fn leave_place(&mut self, place: usize) -> u32 {
+    fn leave_place(&mut self, place: usize) {
         self.present &= !(1 << place);
-        self.count()
+        self.facts -= COUNT.put(1);
     }
 }
 
@@ -174,41 +191,76 @@ impl<S: Storage> Index<S> {
     /// Returns the oldest block of a list, or [`NONE`] if it is empty.
     #[inline]
     pub(super) fn oldest(&self, list: u16) -> u32 {
-        let list = self.storage.lists().get(usize::from(list));
-        match list.map_or(NONE, |list| list.oldest) {
-            NONE => NONE,
-            cohort => self.members(cohort)[self.cohort(cohort).first()],
-        }
+        number(self.oldest_member(list))
     }
 
     /// Returns the newest block of a list, or [`NONE`] if it is empty.
     #[inline]
     pub(super) fn newest(&self, list: u16) -> u32 {
+        number(self.newest_member(list))
+    }
+
+    /// Returns the lower bits of the stamp of the oldest block in a list.
+    pub fn oldest_stamp(&self, list: u16) -> Option<u64> {
+        match self.oldest_member(list) {
+            0 => None,
+            member => Some(member >> NUMBER_BITS),
+        }
+    }
+
+    /// Returns the lower bits of the stamp of the newest block in a list.
+    pub fn newest_stamp(&self, list: u16) -> Option<u64> {
+        match self.newest_member(list) {
+            0 => None,
+            member => Some(member >> NUMBER_BITS),
+        }
+    }
+
+    /// Returns the oldest member of a list's cohorts, or 0.
+    #[inline]
+    fn oldest_member(&self, list: u16) -> u64 {
+        let list = self.storage.lists().get(usize::from(list));
+        match list.map_or(NONE, |list| list.oldest) {
+            NONE => 0,
+            cohort => self.members(cohort)[self.cohort(cohort).first()],
+        }
+    }
+
+    /// Returns the newest member of a list's cohorts, or 0.
+    #[inline]
+    fn newest_member(&self, list: u16) -> u64 {
         let list = self.storage.lists().get(usize::from(list));
         match list.map_or(NONE, |list| list.newest) {
-            NONE => NONE,
+            NONE => 0,
             cohort => self.members(cohort)[self.cohort(cohort).last()],
         }
     }
 
+    /// Returns the stamp of the block in a seat.
+    pub(super) fn stamp(&self, seat: Seat) -> u64 {
+        self.members(seat.cohort())[seat.place()] >> NUMBER_BITS
+    }
+
     /// Makes a block the newest of a list. The caller has checked that there is room for a cohort,
     /// and stores the returned seat in the block.
-    #[inline]
-    pub(super) fn join(&mut self, list: u16, number: u32) -> Seat {
-        let mut cohort = self.list_mut(list).newest;
-        let place = match cohort {
-            NONE => None,
-            cohort => self.cohort_mut(cohort).take_place(),
-        };
-        let place = place.unwrap_or_else(|| {
+    #[inline(always)]
+    pub(super) fn join(&mut self, number: u32, (list, stamp): (u16, u64)) -> Seat {
+        let ends = self.list_mut(list);
+        let (mut cohort, mut place) = (ends.newest, 0);
+        // No place is left in a list without cohorts.
+        if ends.left > 0 {
+            place = MEMBERS.wrapping_sub(ends.left as usize) % MEMBERS;
+            ends.left -= 1;
+            self.cohort_mut(cohort).take_place(place);
+        } else {
             cohort = self.begin_cohort(list);
-            0
-        });
-        self.members_mut(cohort)[place] = number;
+        }
+        self.members_mut(cohort)[place] = member(number, stamp);
         Seat::new(cohort, place)
     }
 
     /// Begins a cohort at the newest end of a list, and takes its first place.
+    #[inline(never)]
     fn begin_cohort(&mut self, list: u16) -> u32 {
         let mut number = self.reuse::<Cohort>();
         if number == NONE {
@@ -218,6 +270,7 @@ impl<S: Storage> Index<S> {
         }
         let ends = self.list_mut(list);
         let older = core::mem::replace(&mut ends.newest, number);
+        ends.left = MEMBERS as u32 - 1;
         if older == NONE {
             ends.oldest = number;
         } else {
@@ -225,24 +278,25 @@ impl<S: Storage> Index<S> {
         }
         *self.cohort_mut(number) = Cohort {
             present: 1,
-            facts: OLDER.put(older) | LIST.put(list.into()) | TAKEN.put(1),
+            facts: OLDER.put(older) | LIST.put(list.into()) | COUNT.put(1),
         };
         number
     }
 
-    /// Removes a block from its cohort.
-    #[inline]
-    pub(super) fn leave(&mut self, seat: Seat) {
+    /// Removes a block from its cohort. Returns the list of the cohort.
+    #[inline(always)]
+    pub(super) fn leave(&mut self, seat: Seat) -> u16 {
         let number = seat.cohort();
-        let left = self.cohort_mut(number).leave_place(seat.place());
-        // Powers of two suffice: when two neighbours shrink, one of them soon reaches a size at
-        // which they are merged.
-        if left <= SMALL && left & left.wrapping_sub(1) == 0 {
+        let cohort = self.cohort_mut(number);
+        cohort.leave_place(seat.place());
+        let (list, left) = (cohort.list(), cohort.count());
+        if left % STEP == 0 {
             self.shrink(number);
         }
+        list
     }
 
-    /// Ends a cohort without members, or merges a small one with a small neighbour.
+    /// Ends a cohort without members, or merges one with a neighbour.
     #[inline(never)]
     fn shrink(&mut self, number: u32) {
         let cohort = *self.cohort(number);
@@ -275,7 +329,10 @@ impl<S: Storage> Index<S> {
 
     fn set_older(&mut self, cohort: u32, older: u32, list: u16) {
         match cohort {
-            NONE => self.list_mut(list).newest = older,
+            NONE => {
+                let ends = self.list_mut(list);
+                (ends.newest, ends.left) = (older, 0);
+            }
             cohort => OLDER.set(&mut self.cohort_mut(cohort).facts, older),
         }
     }
@@ -291,7 +348,8 @@ impl<S: Storage> Index<S> {
                 // A member of the older cohort never moves to a later place, so that no unread
                 // member is overwritten.
                 self.members_mut(older)[next % MEMBERS] = member;
-                self.block_mut(member).set_seat(Seat::new(older, next));
+                let seat = Seat::new(older, next);
+                self.block_mut(self::number(member)).set_seat(seat);
                 next += 1;
                 rest &= rest - 1;
             }
@@ -299,13 +357,17 @@ impl<S: Storage> Index<S> {
         self.end_cohort(newer);
         let cohort = self.cohort_mut(older);
         cohort.present = (1 << next) - 1;
-        TAKEN.set(&mut cohort.facts, next as u32);
+        COUNT.set(&mut cohort.facts, next as u32);
+        let (list, is_newest) = (cohort.list(), cohort.newer() == NONE);
+        if is_newest {
+            self.list_mut(list).left = (MEMBERS - next) as u32;
+        }
     }
 
-    /// Updates the link to a block that was copied to `to`.
-    pub(super) fn redirect_member(&mut self, block: &Block, to: u32) {
-        let seat = block.seat();
-        self.members_mut(seat.cohort())[seat.place()] = to;
+    /// Updates the number of the block in a seat.
+    pub(super) fn redirect_member(&mut self, seat: Seat, to: u32) {
+        let place = &mut self.members_mut(seat.cohort())[seat.place()];
+        *place = member(to, *place >> NUMBER_BITS);
     }
 
     /// Takes the highest number of a cohort out of use. A cohort that has it moves to a free
@@ -325,12 +387,13 @@ impl<S: Storage> Index<S> {
                 let place = rest.trailing_zeros() as usize % MEMBERS;
                 let member = self.members(highest)[place];
                 self.members_mut(target)[place] = member;
-                self.block_mut(member).set_seat(Seat::new(target, place));
+                let seat = Seat::new(target, place);
+                self.block_mut(number(member)).set_seat(seat);
                 rest &= rest - 1;
             }
         }
         *self.cohort_mut(highest) = Cohort::default();
-        *self.members_mut(highest) = [NONE; MEMBERS];
+        *self.members_mut(highest) = [0; MEMBERS];
         self.cohorts.set_high(highest);
     }
 
@@ -348,7 +411,8 @@ impl<S: Storage> Index<S> {
             if rest == 0 {
                 break;
             }
-            *number = self.members(cohort)[rest.trailing_zeros() as usize % MEMBERS];
+            let place = rest.trailing_zeros() as usize % MEMBERS;
+            *number = self::number(self.members(cohort)[place]);
             rest &= rest - 1;
             count += 1;
         }
@@ -362,8 +426,9 @@ impl<S: Storage> Index<S> {
         let members = self.members(cohort);
         (0..MEMBERS)
             .filter(move |place| present >> place & 1 != 0)
-            .map(move |place| members[place])
+            .map(move |place| number(members[place]))
     }
 }
 
 const _: () = assert!(size_of::<Cohort>() == 16);
+const _: () = assert!(MAX_BLOCKS < (FEW as usize + 1 - 2 * (STEP as usize - 1)) / 2 << COHORT_BITS);

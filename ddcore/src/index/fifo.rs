@@ -27,6 +27,8 @@ pub struct List {
     /// Numbers of the oldest and the newest cohort.
     pub(super) oldest: u32,
     pub(super) newest: u32,
+    /// Places for further blocks in the newest cohort.
+    pub(super) left: u32,
     /// Pages held now.
     pub used: u64,
     /// Pages inserted.
@@ -88,7 +90,52 @@ impl List {
     }
 }
 
+/// Pages that came into a list, or left it, and are not counted yet. Consecutive pages of an operation
+/// mostly belong to one list, and are counted at once.
+#[derive(Default)]
+pub(super) struct Sum {
+    list: u16,
+    pages: u64,
+}
+
+impl Sum {
+    /// Creates a sum of pages of one list.
+    pub(super) const fn new(list: u16, pages: u64) -> Self {
+        Self { list, pages }
+    }
+
+    /// Adds a page. Returns the pages of another list, which are to be counted before.
+    #[inline]
+    pub(super) fn add(&mut self, list: u16) -> Option<Self> {
+        if list == self.list {
+            self.pages += 1;
+            return None;
+        }
+        Some(core::mem::replace(self, Self::new(list, 1)))
+    }
+}
+
 impl<S: Storage> Index<S> {
+    /// Counts pages that were inserted.
+    pub(super) fn came(&mut self, Sum { list, pages }: Sum) {
+        if pages > 0 {
+            self.pages += pages;
+            let list = self.list_mut(list);
+            list.used += pages;
+            list.puts += pages;
+        }
+    }
+
+    /// Counts pages that were removed.
+    pub(super) fn went(&mut self, Sum { list, pages }: Sum, reason: Reason) {
+        if pages > 0 {
+            self.pages -= pages;
+            let list = self.list_mut(list);
+            list.used -= pages;
+            list.count(reason, pages);
+        }
+    }
+
     #[inline]
     pub(super) fn list_mut(&mut self, list: u16) -> &mut List {
         &mut self.storage.lists_mut()[usize::from(list)]
@@ -99,16 +146,14 @@ impl<S: Storage> Index<S> {
     pub(super) fn renew(&mut self, number: u32, owner: (u16, u64)) {
         let seat = self.block(number).seat();
         self.leave(seat);
-        let seat = self.join(owner.0, number);
-        let block = self.block_mut(number);
-        block.set_owner(owner);
-        block.set_seat(seat);
+        let seat = self.join(number, owner);
+        self.block_mut(number).set_seat(seat);
     }
 
     /// Moves a block with its pages to another list.
     pub(super) fn move_to(&mut self, number: u32, owner: (u16, u64)) {
         let block = self.block(number);
-        let (from, pages) = (block.list(), u64::from(block.pages()));
+        let (from, pages) = (self.list_of_block(block), u64::from(block.pages()));
         self.renew(number, owner);
         let list = self.list_mut(from);
         list.used -= pages;

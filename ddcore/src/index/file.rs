@@ -4,7 +4,7 @@
 
 use super::arena::{Arena, Piece};
 use super::batch::Part;
-use super::block::{Name, NUMBER_BITS};
+use super::block::{Name, FILE_BITS};
 use super::segment::Kind;
 use super::{Index, Storage, NONE};
 use ddabi::key::FileKey;
@@ -82,7 +82,7 @@ impl File {
 
 impl Piece for File {
     const KIND: Kind = Kind::Files;
-    const LIMIT: usize = 1 << NUMBER_BITS;
+    const LIMIT: usize = 1 << FILE_BITS;
 
     fn arena<S>(index: &Index<S>) -> &Arena {
         &index.files

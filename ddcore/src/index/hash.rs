@@ -15,6 +15,9 @@ pub const BLOCK_BITS: u32 = 4;
 /// serves.
 const ODD: u32 = 0x9e37_79b9;
 
+/// Distinguishes the groups of a file. Any odd number with well mixed bits serves.
+const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Hashes keys with a secret, so that a guest cannot choose colliding keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Hasher {
@@ -31,7 +34,6 @@ impl Hasher {
         Self {
             inode,
             rest,
-            // The factor is odd, so that no two groups of a file have the same hash.
             group: mix(rest ^ secret) | 1,
         }
     }
@@ -48,7 +50,9 @@ impl Hasher {
     #[inline]
     pub(super) const fn group(&self, file: u64, block: u32) -> u64 {
         let group = (block >> (GROUP_BITS - BLOCK_BITS)) as u64;
-        fold(file.wrapping_add(group), self.group)
+        // Without the product the hashes of neighbours would be in an arithmetic progression, which
+        // misses many buckets with some secrets.
+        fold(file ^ group.wrapping_mul(SCATTER), self.group)
     }
 
     /// Returns the hash of a block inside its shard, from the hash of its file.

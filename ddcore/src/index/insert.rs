@@ -4,13 +4,16 @@
 
 use super::arena::{Piece, NUMBERS};
 use super::batch::{Group, Part, MAX_PARTS};
-use super::block::{Block, Content, Name, Position, BLOCK_PAGES, MAX_HANDLE, PLACED};
-use super::bucket::Bucket;
+use super::block::{Block, Name, BLOCK_PAGES, MAX_BLOCKS, MAX_HANDLE, PLACED};
+use super::bucket::{Bucket, LOAD};
 use super::cohort::{Cohort, Members};
+use super::fifo::Sum;
 use super::file::File;
+use super::file_bucket::FileBucket;
 use super::leaf::{Leaf, Owner};
 use super::segment::{Item, Kind};
-use super::{Index, Reason, Removed, Storage, NONE};
+use super::spill::Spill;
+use super::{Index, Reason, Removed, Storage, NONE, STAMP_BITS};
 
 impl<S: Storage> Index<S> {
     /// Returns the kind of which another segment must be provided before `parts` parts can be
@@ -29,18 +32,28 @@ impl<S: Storage> Index<S> {
     /// Returns for a kind the number of items for which there is memory, the largest possible
     /// number, and the number in use.
     fn stock(&self, kind: Kind) -> (usize, usize, usize) {
+        let segments = self.storage.segments(kind);
         let (each, limit, used) = match kind {
-            Kind::Blocks => (Block::EACH, Block::LIMIT, self.blocks.used),
-            Kind::Buckets => (Bucket::EACH * NUMBERS, Block::LIMIT, self.blocks.used),
+            Kind::Buckets => {
+                // Bucket 0 is not used.
+                let buckets = (segments * Bucket::EACH as usize).saturating_sub(1);
+                let blocks = buckets * LOAD as usize + 1;
+                return (blocks, MAX_BLOCKS, self.blocks.used as usize);
+            }
+            Kind::Spills => {
+                // A piece needs two if its bucket overflows for the first time.
+                let spills = segments * Spill::EACH as usize;
+                let used = (self.spills.used as usize).div_ceil(2);
+                return (spills / 2, MAX_BLOCKS, used);
+            }
             Kind::Files => (File::EACH, File::LIMIT, self.files.used),
-            Kind::FileBuckets => (Bucket::EACH * NUMBERS, File::LIMIT, self.files.used),
+            Kind::FileBuckets => (FileBucket::EACH * NUMBERS, File::LIMIT, self.files.used),
             Kind::Leaves => (Leaf::EACH, Leaf::LIMIT, self.leaves.used),
             Kind::Owners => (Owner::EACH, Leaf::LIMIT, self.leaves.used),
             Kind::Cohorts => (Cohort::EACH, Cohort::LIMIT, self.cohorts.used),
             Kind::Members => (Members::EACH, Cohort::LIMIT, self.cohorts.used),
         };
-        let capacity = self.storage.segments(kind) * each as usize;
-        (capacity, limit, used as usize)
+        (segments * each as usize, limit, used as usize)
     }
 
     /// Returns whether there is room for this many pieces, each of which needs at most one item of
@@ -78,11 +91,26 @@ impl<S: Storage> Index<S> {
         mut sink: impl FnMut(usize, Removed),
         mut stored: impl FnMut(&Part),
     ) {
-        let files = self.warm(group);
+        let mut files = [NONE; MAX_PARTS];
+        self.warm(group, &mut files);
         // Whether files were added or removed since the lookup, so that its results may be
         // outdated.
         let (mut came, mut went) = (false, false);
-        for (candidate, part) in files.into_iter().zip(group.parts()) {
+        let mut sum = Sum::default();
+        for (&candidate, part) in files.iter().zip(group.parts()) {
+            if candidate != NONE && !went {
+                if let Some([handle]) = handles.get(part.place()..part.place() + part.pages()) {
+                    if self.add_single(part, candidate, stamp, *handle) {
+                        if let Some(others) = sum.add(part.list) {
+                            self.came(others);
+                        }
+                        stored(part);
+                        continue;
+                    }
+                }
+            }
+            // Older copies may be among the pages that are not counted yet.
+            self.came(core::mem::take(&mut sum));
             let mut file = NONE;
             if candidate != NONE && !went {
                 file = self.find_file_from(candidate, &part.file, part.file_hash as u32);
@@ -90,14 +118,10 @@ impl<S: Storage> Index<S> {
             if file == NONE && (came || went) {
                 file = self.find_file(&part.file, part.file_hash);
             }
-            let mut block = self.block_candidate(part.hash);
+            let mut block = self.find_block(part, file);
             if block != NONE {
-                let name = Name::new(file, part.block);
-                block = self.find_block_from(block, part.hash, name);
-                if block != NONE {
-                    (file, block) = self.replace((file, block), part, &mut sink);
-                    went = true;
-                }
+                (file, block) = self.replace((file, block), part, &mut sink);
+                went = true;
             }
             if let Some(handles) = handles.get(part.place()..part.place() + part.pages()) {
                 came |= file == NONE;
@@ -106,6 +130,36 @@ impl<S: Storage> Index<S> {
                 }
             }
         }
+        self.came(sum);
+    }
+
+    /// Adds a page as a block of its own, if its file is `candidate`. Returns `false` and changes
+    /// nothing if it is not, if there is already a block of this index, or if something else is to be
+    /// done. The caller counts the page.
+    #[inline(always)]
+    fn add_single(&mut self, part: &Part, candidate: u32, stamp: u64, handle: u64) -> bool {
+        if self.room == 0
+            || handle > MAX_HANDLE
+            || usize::from(part.list) >= self.storage.lists().len()
+        {
+            return false;
+        }
+        let file = self.file_mut(candidate);
+        if !file.is(&part.file) {
+            return false;
+        }
+        file.add(part.block);
+        let name = Name::new(candidate, part.block);
+        let Some(number) = self.add_place_unless(part.hash, name) else {
+            // The bounds of its indices may remain too wide.
+            self.file_mut(candidate).remove();
+            return false;
+        };
+        self.room -= 1;
+        let seat = self.join(number, (part.list, stamp));
+        let block = Block::single(name, part.mask.trailing_zeros(), handle, seat);
+        *self.block_mut(number) = block;
+        true
     }
 
     /// Removes older copies of a part. Returns its file and block, if they still exist.
@@ -172,14 +226,8 @@ impl<S: Storage> Index<S> {
         stamp: u64,
         handles: &[u64],
     ) {
-        let high = handles.first().map_or(0, |handle| upper(*handle));
-        while block != NONE {
-            let kept = self.block(block);
-            let is_alike = kept.list() == part.list && kept.high() == high;
-            if is_alike && (high & upper(PLACED) == 0 || kept.has_stamp(stamp)) {
-                break;
-            }
-            block = self.next_block(block, part.hash);
+        if block != NONE {
+            block = self.find_alike(block, part.list, stamp, handles[0]);
         }
         if block == NONE {
             if file == NONE {
@@ -190,58 +238,56 @@ impl<S: Storage> Index<S> {
             self.renew(block, (part.list, stamp));
             self.extend(block, mask, handles);
         }
-        let pages = handles.len() as u64;
-        let list = self.list_mut(part.list);
-        list.used += pages;
-        list.puts += pages;
-        self.pages += pages;
+        self.came(Sum::new(part.list, handles.len() as u64));
+    }
+
+    /// Returns the block that can take pages with handles like this one, of a list and with a stamp,
+    /// among one and those of the same name behind it, or [`NONE`].
+    fn find_alike(&self, mut number: u32, list: u16, stamp: u64, handle: u64) -> u32 {
+        let has_stamp =
+            |block: &Block| (self.stamp(block.seat()) ^ stamp) & ((1 << STAMP_BITS) - 1) == 0;
+        while number != NONE {
+            let block = self.block(number);
+            let is_alike = self.list_of_block(block) == list && self.high(block) == upper(handle);
+            if is_alike && (handle & PLACED == 0 || has_stamp(block)) {
+                break;
+            }
+            number = self.next_block(number);
+        }
+        number
     }
 
     /// Adds a block.
     #[inline]
     fn add_block(&mut self, part: &Part, file: u32, mask: u16, stamp: u64, handles: &[u64]) {
-        let mut number = self.reuse::<Block>();
-        if number == NONE {
-            number = self.blocks.high;
-            self.blocks.used += 1;
-            self.raise_blocks();
-        }
         self.file_mut(file).add(part.block);
-        let chain = self.link_block(number, part.hash);
-        let seat = self.join(part.list, number);
-        let body = if handles.len() > 1 {
-            let leaf = self.allocate_leaf(number);
-            self.write_leaf(leaf, mask, handles);
-            leaf
-        } else {
-            handles[0] as u32
+        let number = self.add_place(part.hash);
+        let seat = self.join(number, (part.list, stamp));
+        let name = Name::new(file, part.block);
+        *self.block_mut(number) = match handles {
+            [handle] => Block::single(name, mask.trailing_zeros(), *handle, seat),
+            _ => {
+                let leaf = self.allocate_leaf(number, upper(handles[0]));
+                self.write_leaf(leaf, mask, handles);
+                Block::several(name, mask, leaf, seat)
+            }
         };
-        *self.block_mut(number) = Block::new(
-            (Name::new(file, part.block), part.hash),
-            (part.list, stamp),
-            &Position { chain, seat },
-            &Content {
-                mask,
-                body,
-                high: upper(handles[0]),
-            },
-        );
     }
 
     /// Adds pages to a block that does not have them.
     pub(super) fn extend(&mut self, number: u32, mask: u16, handles: &[u64]) {
-        let block = self.block_mut(number);
-        let (before, body, had_leaf) = (block.present(), block.body(), block.has_leaf());
-        block.set_present(before | mask);
-        let leaf = if had_leaf {
-            body
-        } else {
-            let leaf = self.allocate_leaf(number);
-            self.block_mut(number).set_body(leaf);
-            self.leaf_mut(leaf)[before.trailing_zeros() as usize % BLOCK_PAGES] = body;
-            leaf
-        };
+        let block = *self.block(number);
+        if block.has_leaf() {
+            self.write_leaf(block.leaf(), mask, handles);
+            self.block_mut(number).set_present(block.present() | mask);
+            return;
+        }
+        let handle = block.only_handle();
+        let leaf = self.allocate_leaf(number, upper(handle));
+        self.leaf_mut(leaf)[block.page() as usize % BLOCK_PAGES] = handle as u32;
         self.write_leaf(leaf, mask, handles);
+        let present = block.present() | mask;
+        *self.block_mut(number) = Block::several(block.name(), present, leaf, block.seat());
     }
 
     fn write_leaf(&mut self, leaf: u32, mask: u16, handles: &[u64]) {
@@ -254,24 +300,24 @@ impl<S: Storage> Index<S> {
     }
 
     /// Reads the memory that [`Self::insert`] will touch, without waiting for one cache line after
-    /// the other. Returns the candidates for the files.
+    /// the other. Writes the candidates for the files.
     #[inline]
-    fn warm(&self, group: &Group<'_>) -> [u32; MAX_PARTS] {
-        let mut files = [NONE; MAX_PARTS];
+    fn warm(&self, group: &Group<'_>, files: &mut [u32; MAX_PARTS]) {
         if self.pages == 0 {
-            return files;
+            return;
         }
         let far = self.is_far();
+        let mut sum = 0;
         for (file, part) in files.iter_mut().zip(group.parts()) {
             *file = self.file_candidate(part.file_hash as u32);
             if far {
-                self.touch_bucket(part.hash);
+                sum ^= self.touch_bucket(part.hash);
             }
         }
-        if far {
+        core::hint::black_box(sum);
+        if self.are_files_far() {
             self.touch_files(&files[..group.len().min(MAX_PARTS)]);
         }
-        files
     }
 }
 

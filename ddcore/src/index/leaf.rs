@@ -3,20 +3,40 @@
 //! Leaves: the handles of blocks with more than one page. A leaf is a cache line.
 
 use super::arena::{Arena, Piece};
-use super::block::BLOCK_PAGES;
+use super::block::{Field, BLOCK_PAGES, LEAF_BITS};
 use super::segment::Kind;
 use super::{Index, Storage, NONE};
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The lower 32 bits of the handles of a block's pages, each at the place of its page. The first
 /// two places of a free leaf have its neighbours in the list of free leaves.
 pub(super) type Leaf = [u32; BLOCK_PAGES];
 
-/// The block of a leaf, or [`NONE`] if the leaf is free.
-pub(super) type Owner = u32;
+const BLOCK: Field = Field::new(0, 32);
+const HIGH: Field = Field::new(32, 8);
+
+/// What else belongs to a leaf: the number of its block, which is [`NONE`] if the leaf is free, and
+/// the upper eight bits that all handles have in common.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(transparent)]
+pub(super) struct Owner(u64);
+
+impl Owner {
+    /// Returns the number of the block.
+    const fn block(self) -> u32 {
+        BLOCK.get(self.0)
+    }
+
+    /// Returns the upper bits of the handles.
+    #[inline]
+    pub(super) const fn high(self) -> u32 {
+        HIGH.get(self.0)
+    }
+}
 
 impl Piece for Leaf {
     const KIND: Kind = Kind::Leaves;
-    const LIMIT: usize = u32::MAX as usize;
+    const LIMIT: usize = 1 << LEAF_BITS;
 
     fn arena<S>(index: &Index<S>) -> &Arena {
         &index.leaves
@@ -53,42 +73,52 @@ impl<S: Storage> Index<S> {
             .min(owners.saturating_sub(self.leaves.used as usize + 1))
     }
 
-    /// Allocates a leaf for a block. The caller has checked that there is room.
-    pub(super) fn allocate_leaf(&mut self, owner: u32) -> u32 {
+    /// Allocates a leaf for a block whose handles have these upper bits. The caller has checked that
+    /// there is room.
+    pub(super) fn allocate_leaf(&mut self, block: u32, high: u32) -> u32 {
         let mut leaf = self.reuse::<Leaf>();
         if leaf == NONE {
             leaf = self.leaves.high;
             self.leaves.set_high(leaf + 1);
             self.leaves.used += 1;
         }
-        self.set_leaf_owner(leaf, owner);
+        *self.owner_mut(leaf) = Owner(BLOCK.put(block) | HIGH.put(high));
         leaf
     }
 
     pub(super) fn release_leaf(&mut self, leaf: u32) {
-        self.set_leaf_owner(leaf, NONE);
+        *self.owner_mut(leaf) = Owner::default();
         self.release::<Leaf>(leaf);
     }
 
-    /// Sets the block of a leaf.
-    pub(super) fn set_leaf_owner(&mut self, leaf: u32, owner: u32) {
-        *self.item_mut::<Owner>(Kind::Owners, leaf) = owner;
+    #[inline]
+    pub(super) fn owner(&self, leaf: u32) -> Owner {
+        *self.item(Kind::Owners, leaf)
+    }
+
+    fn owner_mut(&mut self, leaf: u32) -> &mut Owner {
+        self.item_mut(Kind::Owners, leaf)
+    }
+
+    /// Updates the number of the block of a leaf.
+    pub(super) fn set_leaf_slot(&mut self, leaf: u32, block: u32) {
+        BLOCK.set(&mut self.owner_mut(leaf).0, block);
     }
 
     /// Takes the highest number of a leaf out of use. A leaf that has it moves to a free number.
     pub(super) fn drop_leaf(&mut self) {
         let highest = self.leaves.high - 1;
-        let owner = *self.item::<Owner>(Kind::Owners, highest);
-        if owner == NONE {
+        let owner = self.owner(highest);
+        if owner.block() == NONE {
             self.withdraw::<Leaf>(highest);
         } else {
             let target = self.vacancy::<Leaf>();
             *self.leaf_mut(target) = *self.leaf(highest);
-            self.set_leaf_owner(target, owner);
-            self.block_mut(owner).set_body(target);
+            *self.owner_mut(target) = owner;
+            self.block_mut(owner.block()).set_leaf_number(target);
         }
         *self.leaf_mut(highest) = [0; BLOCK_PAGES];
-        self.set_leaf_owner(highest, NONE);
+        *self.owner_mut(highest) = Owner::default();
         self.leaves.set_high(highest);
     }
 }

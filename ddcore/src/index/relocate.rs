@@ -92,7 +92,7 @@ impl<S: Storage> Index<S> {
         let count = count.min(most);
         let mut handles = [0; BLOCK_PAGES];
         for (at, handle) in handles.iter_mut().enumerate().take(count) {
-            *handle = self.handle(number, page as usize + at);
+            *handle = self.handle(block, page as usize + at);
             let held_page = Held {
                 handle: *handle,
                 index: PhantomData,
@@ -104,7 +104,7 @@ impl<S: Storage> Index<S> {
                 file: *self.file(block.file()).key(),
                 index: u64::from(block.index()) << BLOCK_BITS | u64::from(page),
             },
-            list: block.list(),
+            list,
             count: count as u8,
             handles,
         })
@@ -118,30 +118,21 @@ impl<S: Storage> Index<S> {
             let mut number = self.find_block(part, file);
             let mut rest = part.mask;
             while number != NONE && rest != 0 {
-                let mut mask = self.block(number).present() & rest;
+                let block = self.block(number);
+                let mut mask = block.present() & rest;
                 rest &= !mask;
                 while mask != 0 {
                     let page = mask.trailing_zeros();
                     let held_page = Held {
-                        handle: self.handle(number, page as usize),
+                        handle: self.handle(block, page as usize),
                         index: PhantomData,
                     };
                     held(part.place_of(page), held_page);
                     mask &= mask - 1;
                 }
-                number = self.next_block(number, part.hash);
+                number = self.next_block(number);
             }
         }
-    }
-
-    /// Returns the handle of a page that a block has.
-    fn handle(&self, number: u32, page: usize) -> u64 {
-        let block = self.block(number);
-        let low = match block.has_leaf() {
-            true => self.leaf(block.body())[page % BLOCK_PAGES],
-            false => block.body(),
-        };
-        u64::from(block.high()) << 32 | u64::from(low)
     }
 
     /// Moves the pages of a stretch to another list, where they have `handles`. Calls `sink` with each
@@ -205,13 +196,14 @@ impl<S: Storage> Index<S> {
         let mut number = self.find_block(part, file);
         while number != NONE {
             let block = self.block(number);
-            if block.list() == stretch.list && block.present() & part.mask == part.mask {
+            let is_there = block.present() & part.mask == part.mask;
+            if is_there && self.list_of_block(block) == stretch.list {
                 let first = part.mask.trailing_zeros() as usize;
                 let mut handles = (first..).zip(stretch.handles());
-                let is_same = handles.all(|(page, handle)| self.handle(number, page) == *handle);
+                let is_same = handles.all(|(page, handle)| self.handle(block, page) == *handle);
                 return is_same.then_some(number);
             }
-            number = self.next_block(number, part.hash);
+            number = self.next_block(number);
         }
         None
     }

@@ -4,6 +4,7 @@
 
 use super::batch::{Group, Part, MAX_PARTS};
 use super::block::{Block, BLOCK_PAGES};
+use super::fifo::Sum;
 use super::hash::BLOCK_BITS;
 use super::{Index, Reason, Storage, NONE};
 use ddabi::key::PageKey;
@@ -49,64 +50,101 @@ impl<S: Storage> Index<S> {
         if self.pages == 0 {
             return;
         }
-        let mut blocks = [NONE; MAX_PARTS];
-        for (block, part) in blocks.iter_mut().zip(group.parts()) {
-            *block = self.block_candidate(part.hash);
-        }
         if self.is_far() {
-            let count = group.len().min(MAX_PARTS);
-            self.touch(&blocks[..count]);
-            self.touch_behind(&blocks[..count]);
+            let buckets = group.parts().map(|part| self.touch_bucket(part.hash));
+            core::hint::black_box(buckets.fold(0, |sum, word| sum ^ word));
         }
-        for (number, part) in blocks.into_iter().zip(group.parts()) {
-            if number == NONE {
+        if self.is_far_behind() {
+            let mut sum = 0;
+            for part in group.parts() {
+                sum ^= self.touch_behind(self.block(self.candidate(part)));
+            }
+            core::hint::black_box(sum);
+        }
+        let mut sum = Sum::default();
+        for part in group.parts() {
+            let Some(block) = self.take_single(part) else {
+                self.remove_part(part, reason, &mut sink);
                 continue;
+            };
+            let list = self.leave(block.seat());
+            if let Some(others) = sum.add(list) {
+                self.went(others, reason);
             }
-            // The caller holds the lock, so that no block was added since the lookup. But a block
-            // that was found may have been removed with an earlier part.
-            let block = *self.block(number);
-            if block.index() != part.block || !self.file(block.file()).is(&part.file) {
-                self.remove_behind(part, reason, &mut sink);
-            } else if block.present() == part.mask && !block.has_leaf() {
-                self.remove_single(number, &block, part, reason, &mut sink);
-            } else {
-                self.remove_found(number, part, reason, &mut sink);
-            }
+            let index = u64::from(part.block) << BLOCK_BITS | u64::from(block.page());
+            let file = part.file;
+            let removed = Removed {
+                key: PageKey { file, index },
+                list,
+                handle: block.only_handle(),
+            };
+            sink(part.place(), removed);
         }
+        self.went(sum, reason);
     }
 
-    /// Removes a block whose only page is that of the part.
-    #[inline]
-    fn remove_single(
-        &mut self,
-        number: u32,
-        block: &Block,
-        part: &Part,
-        reason: Reason,
-        sink: &mut impl FnMut(usize, Removed),
-    ) {
-        let page = u64::from(part.mask.trailing_zeros());
-        let index = u64::from(part.block) << BLOCK_BITS | page;
-        let removed = Removed {
-            key: PageKey {
-                file: part.file,
-                index,
-            },
-            list: block.list(),
-            handle: u64::from(block.high()) << 32 | u64::from(block.body()),
+    /// Removes the block of a single page from its bucket and from its file, if it has no other pages
+    /// and is the only candidate in a slot, or the first one in a spill.
+    #[inline(always)]
+    fn take_single(&mut self, part: &Part) -> Option<Block> {
+        let Some((number, slot)) = self.only_candidate(part) else {
+            return self.take_spilled(part);
         };
-        sink(part.place(), removed);
-        self.went(block.list(), reason, 1);
-        self.remove_block(number, block);
+        let block = *slot;
+        if block.has_leaf() || part.mask != 1 << block.page() {
+            return None;
+        }
+        *slot = Block::default();
+        let file = self.file_mut(block.file());
+        if !file.is(&part.file) {
+            // It is the block of another file.
+            *self.block_mut(number) = block;
+            return None;
+        }
+        let has_others = file.remove();
+        self.count_removed();
+        if !has_others {
+            self.remove_file(block.file());
+        }
+        Some(block)
     }
 
-    /// Counts removed pages.
-    #[inline]
-    fn went(&mut self, list: u16, reason: Reason, pages: u64) {
-        self.pages -= pages;
-        let list = self.list_mut(list);
-        list.used -= pages;
-        list.count(reason, pages);
+    /// Removes the block of a single page, if it has no other pages.
+    #[inline(never)]
+    fn take_spilled(&mut self, part: &Part) -> Option<Block> {
+        let number = self.candidate(part);
+        if number == NONE {
+            return None;
+        }
+        let block = *self.block(number);
+        let is_single = !block.has_leaf() && part.mask == 1 << block.page();
+        if !is_single || !block.has_index(part.block) {
+            return None;
+        }
+        let file = self.file_mut(block.file());
+        if !file.is(&part.file) {
+            return None;
+        }
+        if !file.remove() {
+            self.remove_file(block.file());
+        }
+        self.remove_place(number);
+        Some(block)
+    }
+
+    /// Removes the pages of a part.
+    #[inline(never)]
+    fn remove_part(&mut self, part: &Part, reason: Reason, sink: &mut impl FnMut(usize, Removed)) {
+        let number = self.candidate(part);
+        if number == NONE {
+            return;
+        }
+        let block = self.block(number);
+        if block.has_index(part.block) && self.file(block.file()).is(&part.file) {
+            self.remove_found(number, part, reason, sink);
+        } else {
+            self.remove_behind(part, reason, sink);
+        }
     }
 
     /// Removes the pages of a part whose block is not the first candidate.
@@ -161,10 +199,10 @@ impl<S: Storage> Index<S> {
         let count = self.next_to_go(list, &mut numbers[..blocks.min(MAX_PARTS)]);
         let numbers = &numbers[..count];
         self.touch(numbers);
-        self.touch_behind(numbers);
-        for number in numbers {
-            self.touch_bucket(self.block(*number).hash());
-        }
+        let behind = numbers
+            .iter()
+            .map(|number| self.touch_behind(self.block(*number)));
+        core::hint::black_box(behind.fold(0, |sum, word| sum ^ word));
     }
 
     /// Removes the pages of a part from a block and from those behind it that have the same name.
@@ -183,7 +221,7 @@ impl<S: Storage> Index<S> {
             let next = if rest == 0 {
                 NONE
             } else {
-                self.next_block(number, part.hash)
+                self.next_block(number)
             };
             self.remove_pages(number, mask, reason, |page, removed| {
                 sink(part.place_of(page), removed);
@@ -206,35 +244,33 @@ impl<S: Storage> Index<S> {
         if mask == 0 {
             return;
         }
-        let (file, list) = (*self.file(block.file()).key(), block.list());
-        let (high, start) = (
-            u64::from(block.high()) << 32,
-            u64::from(block.index()) << BLOCK_BITS,
-        );
-        let mut give = |page: u32, low: u32| {
+        let (file, list) = (*self.file(block.file()).key(), self.list_of_block(&block));
+        let start = u64::from(block.index()) << BLOCK_BITS;
+        let mut give = |page: u32, handle: u64| {
             let index = start | u64::from(page);
             let removed = Removed {
                 key: PageKey { file, index },
                 list,
-                handle: high | u64::from(low),
+                handle,
             };
             sink(page, removed);
         };
         let mut pages = 0;
         if block.has_leaf() {
-            let leaf = self.leaf(block.body());
+            let high = u64::from(self.high(&block)) << 32;
+            let leaf = self.leaf(block.leaf());
             let mut rest = mask;
             while rest != 0 {
                 let page = rest.trailing_zeros();
-                give(page, leaf[page as usize % BLOCK_PAGES]);
+                give(page, high | u64::from(leaf[page as usize % BLOCK_PAGES]));
                 rest &= rest - 1;
                 pages += 1;
             }
         } else {
-            give(mask.trailing_zeros(), block.body());
+            give(block.page(), block.only_handle());
             pages = 1;
         }
-        self.went(list, reason, pages);
+        self.went(Sum::new(list, pages), reason);
         self.keep(number, &block, block.present() & !mask);
     }
 
@@ -243,26 +279,28 @@ impl<S: Storage> Index<S> {
     pub(super) fn keep(&mut self, number: u32, block: &Block, left: u16) {
         if left == 0 {
             self.remove_block(number, block);
-        } else {
-            self.block_mut(number).set_present(left);
-        }
-        if block.has_leaf() && left & left.wrapping_sub(1) == 0 {
-            if left != 0 {
-                let handle = self.leaf(block.body())[left.trailing_zeros() as usize % BLOCK_PAGES];
-                self.block_mut(number).set_body(handle);
+            if block.has_leaf() {
+                self.release_leaf(block.leaf());
             }
-            self.release_leaf(block.body());
+        } else if block.has_leaf() {
+            self.block_mut(number).set_present(left);
+            if left & (left - 1) == 0 {
+                let page = left.trailing_zeros();
+                let handle = self.handle(block, page as usize);
+                *self.block_mut(number) = Block::single(block.name(), page, handle, block.seat());
+                self.release_leaf(block.leaf());
+            }
         }
     }
 
+    /// Removes a block, whose leaf remains if it has one.
     #[inline]
     fn remove_block(&mut self, number: u32, block: &Block) {
-        self.unlink_block(number, block.chain(), block.hash());
+        self.remove_place(number);
         self.leave(block.seat());
         if !self.file_mut(block.file()).remove() {
             self.remove_file(block.file());
         }
-        self.release::<Block>(number);
     }
 }
 

@@ -4,10 +4,12 @@
 //! whose size is a power of two and which are found by number.
 
 use super::block::Block;
-use super::bucket::Bucket;
+use super::bucket::{Bucket, SLOTS};
 use super::cohort::{Cohort, Members};
 use super::file::File;
+use super::file_bucket::FileBucket;
 use super::leaf::{Leaf, Owner};
+use super::spill::Spill;
 use super::{Index, Storage};
 use zerocopy::{transmute_mut, transmute_ref};
 
@@ -25,17 +27,17 @@ impl Segment {
 /// Kind of the items in a segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Blocks.
-    Blocks,
     /// Buckets of blocks.
     Buckets,
+    /// Blocks of full buckets.
+    Spills,
     /// Files.
     Files,
     /// Buckets of files.
     FileBuckets,
     /// Handles of blocks with more than one page.
     Leaves,
-    /// The blocks to which leaves belong.
+    /// The blocks to which leaves belong, and the upper bits of their handles.
     Owners,
     /// Cohorts.
     Cohorts,
@@ -46,8 +48,8 @@ pub enum Kind {
 impl Kind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 8] = [
-        Self::Blocks,
         Self::Buckets,
+        Self::Spills,
         Self::Files,
         Self::FileBuckets,
         Self::Leaves,
@@ -90,13 +92,15 @@ macro_rules! item {
 }
 
 item! {
-    Block: 128
+    Block: 256
+    Bucket: 64
+    Spill: 128
     File: 128
-    Bucket: 128
+    FileBucket: 256
     Leaf: 64
-    Owner: 1024
+    Owner: 512
     Cohort: 256
-    Members: 16
+    Members: 8
 }
 
 impl<S: Storage> Index<S> {
@@ -119,3 +123,4 @@ impl<S: Storage> Index<S> {
 }
 
 const _: () = assert!(size_of::<Segment>() == ddabi::PAGE_SIZE);
+const _: () = assert!(Block::EACH == Bucket::EACH * SLOTS);

@@ -2,18 +2,20 @@
 
 //! Release of memory: items of the last segments move to free places of earlier ones.
 
-use super::block::Block;
 use super::bucket::Bucket;
 use super::cohort::{Cohort, Members};
 use super::file::File;
+use super::file_bucket::FileBucket;
 use super::leaf::{Leaf, Owner};
 use super::segment::{Item, Kind};
+use super::spill::Spill;
 use super::{Index, Storage};
 
 impl<S: Storage> Index<S> {
     /// Returns whether [`Index::trim`] has work.
     pub const fn is_slack(&self) -> bool {
         self.blocks.is_slack()
+            || self.spills.is_slack()
             || self.leaves.is_slack()
             || self.cohorts.is_slack()
             || self.files_slack()
@@ -22,13 +24,14 @@ impl<S: Storage> Index<S> {
     /// Takes up to `steps` unused numbers at the ends out of use. The caller may then free the
     /// segments beyond those that are [needed](Index::needed), which are zeroed again.
     pub fn trim(&mut self, steps: u32) {
-        self.settle::<Block>();
         self.settle::<Leaf>();
         self.settle::<Cohort>();
         self.settle::<File>();
         for _ in 0..steps {
             if self.blocks.is_slack() {
-                self.drop_block();
+                self.drop_bucket();
+            } else if self.spills.is_slack() {
+                self.drop_spill();
             } else if self.leaves.is_slack() {
                 self.drop_leaf();
             } else if self.cohorts.is_slack() {
@@ -44,10 +47,10 @@ impl<S: Storage> Index<S> {
     /// Returns the number of segments of a kind that are needed.
     pub fn needed(&self, kind: Kind) -> usize {
         match kind {
-            Kind::Blocks => self.blocks.segments(Block::EACH),
-            Kind::Buckets => self.blocks.bucket_segments(Bucket::EACH),
+            Kind::Buckets => self.blocks.segments(Bucket::EACH),
+            Kind::Spills => self.spills.segments(Spill::EACH),
             Kind::Files => self.files.segments(File::EACH),
-            Kind::FileBuckets => self.files.bucket_segments(Bucket::EACH),
+            Kind::FileBuckets => self.files.bucket_segments(FileBucket::EACH),
             Kind::Leaves => self.leaves.segments(Leaf::EACH),
             Kind::Owners => self.leaves.segments(Owner::EACH),
             Kind::Cohorts => self.cohorts.segments(Cohort::EACH),
@@ -59,21 +62,5 @@ impl<S: Storage> Index<S> {
     /// moved.
     const fn files_slack(&self) -> bool {
         !self.files_stuck && self.files.is_slack()
-    }
-
-    /// Takes the highest number of a block out of use. A block that has it moves to a free number.
-    fn drop_block(&mut self) {
-        let highest = self.blocks.high - 1;
-        if self.block(highest).is_used() {
-            let target = self.vacancy::<Block>();
-            let hash = self.block(highest).hash();
-            self.redirect_bucket(highest, target, hash);
-            self.redirect_block(highest, target);
-            *self.block_mut(target) = *self.block(highest);
-        } else {
-            self.withdraw::<Block>(highest);
-        }
-        *self.block_mut(highest) = Block::default();
-        self.lower_blocks();
     }
 }

@@ -3,6 +3,7 @@
 //! Operations on many blocks, in steps. The caller can release its lock between two steps.
 
 use super::block::{Block, Name, BLOCK_PAGES};
+use super::bucket::LOAD;
 use super::hash::BLOCK_BITS;
 use super::{Index, Reason, Removed, Storage, NONE};
 use ddabi::key::FileKey;
@@ -20,8 +21,8 @@ enum At {
     Start,
     /// It continues with this index among the file's blocks.
     Index(u32),
-    /// It visits all blocks, and continues below this number.
-    Place(u32),
+    /// It visits all blocks, and continues with the bucket of this hash.
+    Hash(u32),
 }
 
 /// Number of examined blocks that cost as much as a removed page.
@@ -53,10 +54,16 @@ impl<S: Storage> Index<S> {
         pages: u32,
         mut sink: impl FnMut(Removed),
     ) -> Walk {
-        self.walk_file(file, (first, last), cursor, pages, |index, number| {
-            let mask = covered(u64::from(index.block(number).index()), (first, last));
-            index.remove_pages(number, mask, Reason::Flush, |_, page| sink(page));
-        })
+        self.walk_file(
+            file,
+            (first, last),
+            cursor,
+            (pages, true),
+            |index, number| {
+                let mask = covered(u64::from(index.block(number).index()), (first, last));
+                index.remove_pages(number, mask, Reason::Flush, |_, page| sink(page));
+            },
+        )
     }
 
     /// Moves all pages of a file to the lists that `to` returns for their current ones, in steps
@@ -71,29 +78,35 @@ impl<S: Storage> Index<S> {
         pages: u32,
         mut moved: impl FnMut(u16, u32),
     ) -> Walk {
-        self.walk_file(file, (0, u64::MAX), cursor, pages, |index, number| {
-            let block = index.block(number);
-            let (from, pages) = (block.list(), block.pages());
-            let owner = (to(from), stamp);
-            let known = usize::from(owner.0) < index.storage.lists().len();
-            if from != owner.0 && known && index.cohort_room() > 0 {
-                let twin = index.twin(number, owner.0);
-                if twin == NONE || index.leaf_room() == 0 {
-                    index.move_to(number, owner);
-                } else {
-                    index.merge(number, twin, owner);
+        self.walk_file(
+            file,
+            (0, u64::MAX),
+            cursor,
+            (pages, false),
+            |index, number| {
+                let block = index.block(number);
+                let (from, pages) = (index.list_of_block(block), block.pages());
+                let owner = (to(from), stamp);
+                let known = usize::from(owner.0) < index.storage.lists().len();
+                if from != owner.0 && known && index.cohort_room() > 0 {
+                    let twin = index.twin(number, owner.0);
+                    if twin == NONE || index.leaf_room() == 0 {
+                        index.move_to(number, owner);
+                    } else {
+                        index.merge(number, twin, owner);
+                    }
+                    moved(from, pages);
                 }
-                moved(from, pages);
-            }
-        })
+            },
+        )
     }
 
     /// Removes the pages of the files for which `condemned` returns `true`. A step ends once it may
     /// have removed `pages` pages, which is at least 16, or has examined as many blocks as take the
     /// same time.
     ///
-    /// Blocks are visited from the highest number down. [`Index::trim`] moves blocks only to lower
-    /// numbers, so that none is missed if the index is trimmed between two steps.
+    /// Blocks are visited in an order of their hashes in which none is missed if the index grows, or
+    /// is trimmed, between two steps.
     pub fn sweep(
         &mut self,
         cursor: &mut Cursor,
@@ -116,7 +129,7 @@ impl<S: Storage> Index<S> {
         mut condemned: impl FnMut(u32) -> bool,
         sink: impl FnMut(Removed),
     ) -> Walk {
-        let is_picked = |_: &Self, block: &Block| condemned(block.high());
+        let is_picked = |index: &Self, block: &Block| condemned(index.high(block));
         self.sweep_picked(cursor, pages, reason, is_picked, sink)
     }
 
@@ -126,61 +139,90 @@ impl<S: Storage> Index<S> {
         cursor: &mut Cursor,
         pages: u32,
         reason: Reason,
-        mut is_picked: impl FnMut(&Self, &Block) -> bool,
+        is_picked: impl FnMut(&Self, &Block) -> bool,
         mut sink: impl FnMut(Removed),
     ) -> Walk {
         let start = match cursor.at {
-            At::Place(place) => place,
-            _ => u32::MAX,
+            At::Hash(hash) => hash,
+            _ => 0,
         };
-        self.sweep_blocks(start, cursor, pages, |index, number| {
-            let picked = is_picked(index, index.block(number));
-            if picked {
-                index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
-            }
-            picked
+        self.sweep_blocks(start, cursor, (pages, true), is_picked, |index, number| {
+            index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
         })
     }
 
-    /// Visits all blocks below a number, from the highest down. `visit` returns whether it removed
-    /// or moved pages.
+    /// Visits the blocks for which `is_picked` returns `true`, from the bucket of a hash on. `visit`
+    /// may remove a block or its pages. If `divides` is set, no blocks with more than `pages` pages are
+    /// visited in a step, and a visit must lead to the block not being picked again. Otherwise a step
+    /// visits all blocks of at least one bucket.
     fn sweep_blocks(
         &mut self,
-        below: u32,
+        mut at: u32,
         cursor: &mut Cursor,
-        pages: u32,
-        mut visit: impl FnMut(&mut Self, u32) -> bool,
+        (mut pages, divides): (u32, bool),
+        mut is_picked: impl FnMut(&Self, &Block) -> bool,
+        mut visit: impl FnMut(&mut Self, u32),
     ) -> Walk {
-        let mut at = below;
         let mut budget = Budget::new(pages);
-        while budget.is_left() {
-            at = at.min(self.blocks.high);
-            if at <= NONE + 1 {
+        let mut is_first = true;
+        if self.blocks.buckets() == 0 {
+            return Walk::Done;
+        }
+        loop {
+            let bucket = self.blocks.bucket(at);
+            let (mut count, mut number) = (0, self.first_of(bucket));
+            while number != NONE {
+                budget.look();
+                let block = self.block(number);
+                if is_picked(self, block) {
+                    count += block.pages();
+                }
+                number = self.following(number);
+            }
+            if !is_first && !budget.has(count) {
+                cursor.at = At::Hash(at);
+                return Walk::More;
+            }
+            is_first = false;
+            budget.look();
+            budget.spend(count);
+            number = if count > 0 {
+                self.first_of(bucket)
+            } else {
+                NONE
+            };
+            while number != NONE {
+                let (next, block) = (self.following(number), self.block(number));
+                if is_picked(self, block) {
+                    let count = block.pages();
+                    if divides && count > pages {
+                        cursor.at = At::Hash(at);
+                        return Walk::More;
+                    }
+                    pages = pages.saturating_sub(count);
+                    visit(self, number);
+                }
+                number = next;
+            }
+            at = self.blocks.spread().after(at);
+            if at == 0 {
                 return Walk::Done;
             }
-            at -= 1;
-            let block = self.block(at);
-            let pages = block.pages();
-            budget.look();
-            if block.is_used() && visit(self, at) {
-                budget.spend(pages);
-            }
         }
-        cursor.at = At::Place(at);
-        Walk::More
     }
 
     /// Returns the block of `list` that has other pages of the same 16 neighbours, or [`NONE`].
     fn twin(&self, number: u32, list: u16) -> u32 {
         let block = self.block(number);
-        let (name, hash, high) = (block.name(), block.hash(), block.high());
-        let mut twin = self.first_block(hash, name);
+        let high = self.high(block);
+        let file = self.hasher.file(self.file(block.file()).key());
+        let mut twin = self.first_block(self.hasher.block(file, block.index()), block.name());
         while twin != NONE {
             let other = self.block(twin);
-            if other.list() == list && other.high() == high {
+            if self.list_of_block(other) == list && self.high(other) == high {
                 break;
             }
-            twin = self.next_block(twin, hash);
+            twin = self.next_block(twin);
         }
         twin
     }
@@ -193,12 +235,8 @@ impl<S: Storage> Index<S> {
         let mut rest = block.present();
         while rest != 0 {
             let page = rest.trailing_zeros() as usize % BLOCK_PAGES;
-            let low = if block.has_leaf() {
-                self.leaf(block.body())[page]
-            } else {
-                block.body()
-            };
-            self.extend(twin, 1 << page, &[u64::from(low)]);
+            let handle = self.handle(&block, page);
+            self.extend(twin, 1 << page, &[handle]);
             rest &= rest - 1;
         }
         // The renewal of the twin may have given this block another seat.
@@ -207,13 +245,13 @@ impl<S: Storage> Index<S> {
     }
 
     /// Visits the blocks of a file that may have pages of a range, from the cursor on. `visit` may
-    /// remove the block or merge it with another one.
+    /// remove the block or merge it with another one. For `divides` see [`Self::sweep_blocks`].
     fn walk_file(
         &mut self,
         file: &FileKey,
         (first, last): (u64, u64),
         cursor: &mut Cursor,
-        pages: u32,
+        (pages, divides): (u32, bool),
         mut visit: impl FnMut(&mut Self, u32),
     ) -> Walk {
         let hash = self.hasher.file(file);
@@ -227,22 +265,21 @@ impl<S: Storage> Index<S> {
         let mut index = match cursor.at {
             At::Start => {
                 let index = lowest.max(bound(first));
-                if highest.saturating_sub(index) > self.blocks.high / GLANCES {
-                    cursor.at = At::Place(u32::MAX);
+                if highest.saturating_sub(index) > self.blocks.buckets() * LOAD / GLANCES {
+                    cursor.at = At::Hash(0);
                 }
                 index
             }
             At::Index(index) => index.max(lowest),
-            At::Place(_) => 0,
+            At::Hash(_) => 0,
         };
-        if let At::Place(below) = cursor.at {
-            return self.sweep_blocks(below, cursor, pages, |index, at| {
-                let is_its = index.block(at).file() == number;
-                if is_its {
-                    visit(index, at);
-                }
-                is_its
-            });
+        if let At::Hash(at) = cursor.at {
+            let is_its = |_: &Self, block: &Block| {
+                let is_covered =
+                    covered(u64::from(block.index()), (first, last)) & block.present() != 0;
+                block.file() == number && (is_covered || !divides)
+            };
+            return self.sweep_blocks(at, cursor, (pages, divides), is_its, visit);
         }
         let mut budget = Budget::new(pages);
         while number != NONE && index <= highest {
@@ -270,7 +307,7 @@ impl<S: Storage> Index<S> {
     fn visit_all(&mut self, first: u32, visit: &mut impl FnMut(&mut Self, u32)) -> u32 {
         let (mut block, mut pages) = (first, 0);
         while block != NONE {
-            let next = self.next_block(block, self.block(block).hash());
+            let next = self.next_block(block);
             pages += self.block(block).pages();
             visit(self, block);
             block = next;
@@ -294,6 +331,11 @@ impl Budget {
     /// Returns whether the pages of another block may be removed.
     const fn is_left(&self) -> bool {
         self.looks >= BLOCK_PAGES as u32 * LOOKS
+    }
+
+    /// Returns whether this many pages may be removed.
+    const fn has(&self, pages: u32) -> bool {
+        self.looks > 0 && self.looks >= pages * LOOKS
     }
 
     fn look(&mut self) {

@@ -25,7 +25,7 @@ use ddcore::host::walk::drain;
 use ddcore::index::{Held, Removed};
 
 use crate::memory::{Frame, Memory};
-use crate::session::{POOLS, Registration, Session};
+use crate::session::{POOLS, Session};
 use crate::vm::Vm;
 
 const VMS: usize = 3;
@@ -163,7 +163,7 @@ impl Host {
         sessions.set(sessions.get() + 1);
         let session = Session::begin(sessions.get(), self.engine.tier.clone(), memory.clone());
         if let Some(old) = self.vm(vm).begin(session) {
-            drain(&*old, 0..Registration::SHARDS);
+            drain(&*old, 0..old.shards());
         }
         self.settle(vm);
     }

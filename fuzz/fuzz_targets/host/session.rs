@@ -195,7 +195,7 @@ impl Session {
             assert_eq!(up.relocated_out, down.relocated_in);
             assert_eq!(up.relocated_in, down.relocated_out);
         }
-        let shards = 0..Registration::SHARDS;
+        let shards = 0..whole.shards();
         let used = shards.map(|shard| whole.with(shard, |store| store.used()));
         let used = used.sum::<u64>();
         assert_eq!(used, model.len() as u64);
@@ -295,7 +295,7 @@ impl Session {
 
 /// Returns the list of a page.
 fn owner(session: &Registration, key: &PageKey) -> Option<u16> {
-    let shards = 0..Registration::SHARDS;
+    let shards = 0..session.shards();
     let mut owners = shards.filter_map(|shard| session.with(shard, |index| index.list_of(key)));
     let owner = owners.next();
     assert_eq!(owners.next(), None);

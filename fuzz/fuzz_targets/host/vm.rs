@@ -57,7 +57,7 @@ impl Vm {
     pub(crate) fn end(&self) {
         let ended = self.current_session.borrow_mut().close();
         if let Some(ended) = ended {
-            drain(&*ended, 0..Registration::SHARDS);
+            drain(&*ended, 0..ended.shards());
         }
     }
 
@@ -90,7 +90,7 @@ impl Vm {
             Err(Refused::Rollback(ended)) => {
                 assert!(is_current && number <= highest);
                 assert!(seen.contains(&number) || highest - number > WINDOW);
-                drain(&*ended, 0..Registration::SHARDS);
+                drain(&*ended, 0..ended.shards());
                 None
             }
             Err(Refused::Unknown) => {

@@ -122,7 +122,7 @@ fn hello(
         Status::Denied
     })?;
     let session = Session::new(
-        vm.number,
+        (vm.number, guest.vcpus()),
         features & DEFER,
         host.tier.clone(),
         host.ssd.clone(),

@@ -22,6 +22,8 @@ pub(crate) struct RawCall {
     kvm: *mut c_void,
     pub(crate) gpa: u64,
     pub(crate) zero: [u64; 3],
+    /// The number of vCPUs of the VM.
+    vcpus: u32,
     pub(crate) kernel: bool,
 }
 
@@ -53,6 +55,7 @@ impl Fault {
 /// reference to it, and holds `kvm->srcu`.
 pub(crate) struct CallingVm<'a> {
     kvm: *mut c_void,
+    vcpus: u32,
     _call: PhantomData<&'a RawCall>,
 }
 
@@ -66,6 +69,7 @@ impl<'a> CallingVm<'a> {
         // INVARIANT: By the function's contract.
         Self {
             kvm: call.kvm,
+            vcpus: call.vcpus,
             _call: PhantomData,
         }
     }
@@ -75,6 +79,11 @@ impl CallingVm<'_> {
     /// Returns the address by which the VM is registered. It is compared and never followed.
     pub(super) fn identity(&self) -> usize {
         self.kvm as usize
+    }
+
+    /// Returns the number of its vCPUs.
+    pub(crate) const fn vcpus(&self) -> u32 {
+        self.vcpus
     }
 
     /// Reads guest memory inside one page. Does not wait for a page that is swapped out.

@@ -19,7 +19,7 @@ use crate::tier::page::Page;
 use crate::tier::Tier;
 use crate::vm::charge::charged;
 use crate::vm::pool::Pool;
-use crate::vm::shard::{Memory, Shard, SHARDS, SHARD_BITS};
+use crate::vm::shard::{Memory, Shard};
 use ddabi::answer::Eviction;
 use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
@@ -29,7 +29,7 @@ use ddcore::host::cause::Cause;
 use ddcore::host::flush::FlushProgress;
 use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
-use ddcore::host::session::{SessionState, TierKind};
+use ddcore::host::session::{shard_bits, SessionState, TierKind};
 use ddcore::host::walk::drain;
 use ddcore::index::{Hasher, Held, Index, Removed};
 use ddcore::partition::Entity;
@@ -62,6 +62,8 @@ pub(crate) struct Session {
     /// The places of its pools in the SSD tier.
     pub(crate) holding: Arc<Holding>,
     hasher: Hasher,
+    /// Binary logarithm of the number of shards.
+    shard_bits: u32,
     pub(crate) shards: Pin<KBox<[Shard]>>,
     /// Places of pools; a place once taken stays, its pool may end and begin again.
     pools: KVVec<SetOnce<Pin<KBox<Pool>>>>,
@@ -90,10 +92,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session with an empty default pool.
-    pub(crate) fn new(vm: u32, features: u64, tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
+    /// A session with an empty default pool, for the VM with this number, which has so many vCPUs.
+    pub(crate) fn new(
+        (vm, vcpus): (u32, u32),
+        features: u64,
+        tier: Arc<Tier>,
+        ssd: Arc<Ssd>,
+    ) -> Result<Arc<Self>> {
         let hasher = Hasher::new(random::number());
-        let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, charged())?;
+        let shard_bits = shard_bits(vcpus);
+        let shards = KBox::pin_slice(|_| Shard::new(hasher), 1 << shard_bits, charged())?;
         let mut pools = KVVec::with_capacity(MAX_POOLS as usize, charged())?;
         for _ in 0..MAX_POOLS {
             pools.push(SetOnce::new(), charged())?;
@@ -110,6 +118,7 @@ impl Session {
                 is_on_ssd: Atomic::new(false),
                 holding: Holding::new(None)?,
                 hasher,
+                shard_bits,
                 shards,
                 pools,
                 pool_count: Atomic::new(0),
@@ -156,7 +165,9 @@ impl ddcore::host::Session for Session {
     type Number = Number;
     type Page = Page;
 
-    const SHARD_BITS: u32 = SHARD_BITS;
+    fn shard_bits(&self) -> u32 {
+        self.shard_bits
+    }
 
     fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Index<Memory>) -> R) -> R {
         self.shards[shard].with(work)
@@ -324,7 +335,7 @@ impl ddcore::host::Session for Session {
 #[pinned_drop]
 impl PinnedDrop for Session {
     fn drop(self: Pin<&mut Self>) {
-        drain(&*self, 0..SHARDS);
+        drain(&*self, 0..self.shards.len());
         for shard in self.shards.iter() {
             shard.dismantle();
         }
@@ -344,5 +355,3 @@ fn reason(cause: Cause) -> &'static CStr {
         Cause::Damage => c"damage",
     }
 }
-
-const _: () = assert!(SHARDS == <Session as ddcore::host::Session>::SHARDS);

@@ -11,12 +11,6 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};
 
-/// Binary logarithm of the number of shards of a session.
-pub(crate) const SHARD_BITS: u32 = 3;
-
-/// Shards of a session.
-pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
-
 /// Places that one operation may put out of use, which bounds its time under the lock.
 const TRIM_STEPS: u32 = 128;
 
@@ -112,7 +106,7 @@ impl Shard {
         work: impl FnOnce(&mut Index<Memory>) -> R,
     ) -> Result<R, AllocError> {
         let mut spare = Spare {
-            kind: Kind::Blocks,
+            kind: Kind::Buckets,
             block: None,
             directory: None,
         };

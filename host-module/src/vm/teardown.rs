@@ -11,7 +11,6 @@ use crate::memory::quietly;
 use crate::state::host;
 use crate::vm::pool::Pool;
 use crate::vm::session::Session;
-use crate::vm::shard::SHARDS;
 use ddcore::host::cause::Cause;
 use ddcore::host::evict::{evict, evict_all, evict_pool, Freed};
 use ddcore::host::relocate::demote;
@@ -66,7 +65,8 @@ impl Teardowns {
             false => None,
         };
         for task in 0..TASKS {
-            let shards = task * SHARDS / TASKS..(task + 1) * SHARDS / TASKS;
+            let count = session.shards.len();
+            let shards = task * count / TASKS..(task + 1) * count / TASKS;
             let spawned = teardown.as_ref().is_some_and(|one| {
                 let (one, shards) = (one.clone(), shards.clone());
                 queue::spawn(move || _ = drain(&*one.session, shards))

@@ -20,8 +20,8 @@ use crate::{
 /// Numbers of resident pages. `--quick` leaves out the last one.
 pub(crate) const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 24];
 
-/// Makes an empty cache for a number of pages.
-type Make = fn(u64) -> Box<dyn Cache>;
+/// Makes an empty cache for a number of pages, which this number of threads use.
+type Make = fn(u64, u64) -> Box<dyn Cache>;
 
 /// The engine's name.
 pub(crate) const ENGINE: &str = "engine";
@@ -33,12 +33,14 @@ pub(crate) const NOTHING: &str = "memcpy";
 pub(crate) const PEERS: [&str; 4] = ["foyer", "lru", "moka", "quick_cache"];
 
 const CACHES: [(&str, Make); 6] = [
-    (ENGINE, |pages| Box::new(Engine::new(pages))),
-    ("foyer", |pages| Box::new(Foyer::new(pages))),
-    ("lru", |pages| Box::new(Lru::new(pages))),
-    ("moka", |pages| Box::new(Moka::new(pages))),
-    ("quick_cache", |pages| Box::new(Quick::new(pages))),
-    ("objects", |pages| Box::new(Objects::new(pages))),
+    (ENGINE, |pages, threads| {
+        Box::new(Engine::new(pages, threads))
+    }),
+    ("foyer", |pages, _| Box::new(Foyer::new(pages))),
+    ("lru", |pages, _| Box::new(Lru::new(pages))),
+    ("moka", |pages, _| Box::new(Moka::new(pages))),
+    ("quick_cache", |pages, _| Box::new(Quick::new(pages))),
+    ("objects", |pages, _| Box::new(Objects::new(pages))),
 ];
 
 /// Measures the engine and its peers
@@ -171,7 +173,7 @@ fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
                 groups.push(vec![(case(cache, 2, false), *make)]);
             }
         }
-        let nothing: Make = |_| Box::new(Nothing::default());
+        let nothing: Make = |_, _| Box::new(Nothing::default());
         let copying = [CACHES[0], (NOTHING, nothing)];
         groups.push(
             copying
@@ -194,7 +196,8 @@ fn together(group: Vec<(Case, Make)>, choice: &Choice) -> Vec<Sample> {
             case.pages / 8
         };
         let room = case.pages + spare;
-        Course::begin(case, || make(room))
+        let threads = case.threads;
+        Course::begin(case, || make(room, threads))
     };
     let mut courses: Vec<Course> = group.into_iter().map(begin).collect();
     courses.iter_mut().for_each(Course::warm_up);

@@ -24,6 +24,7 @@ use ddcore::{
         notice::Notices,
         room::make_room,
         run::{insert, take},
+        session::{MAX_SHARD_BITS, shard_bits},
         standing::Standing,
     },
     index::{Batch, Hasher, Removed},
@@ -108,8 +109,8 @@ impl Owner for Bench {
     type Session = Mutex<Notices<Vec<Eviction>>>;
     type Vm = Vm<Self>;
 
-    /// As in the host module.
-    const SHARD_BITS: u32 = 3;
+    /// Not used: the number of shards is that of the host module for the guest's vCPUs.
+    const SHARD_BITS: u32 = MAX_SHARD_BITS;
 
     #[inline]
     fn page(_session: &Session<Self>, removed: Removed) -> Option<Frame> {
@@ -142,12 +143,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Creates an engine for a number of pages.
-    pub(crate) fn new(capacity: u64) -> Self {
+    /// Creates an engine for a number of pages, and for a guest with a vCPU for each thread.
+    pub(crate) fn new(capacity: u64, threads: u64) -> Self {
         let tier = Arc::new(Tier::new(capacity));
         let hasher = Hasher::new(0x5eed_5eed_5eed_5eed);
         let notices = Mutex::new(Notices::new(vec![Eviction::default(); NOTICES]));
-        let mut session = Session::new(tier.clone(), hasher, notices);
+        let bits = shard_bits(threads as u32);
+        let mut session = Session::with_shards(bits, tier.clone(), hasher, notices);
         let pool = session.add_pool();
         session.set_pool(pool, WEIGHT, Order::of(Policy::DEFAULT));
         let host = Host::new(tier, 0, Bench);

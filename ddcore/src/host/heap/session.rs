@@ -30,6 +30,7 @@ pub struct Session<O: Owner> {
     pub clock: Clock<AtomicU64>,
     tier: Arc<Tier>,
     hasher: Hasher,
+    shard_bits: u32,
     shards: Vec<O::Lock<Index<Heap>>>,
     state: SessionState<AtomicU64>,
     pools: Vec<Pool<O::Lock<Settings>>>,
@@ -42,13 +43,19 @@ pub struct Session<O: Owner> {
 impl<O: Owner> Session<O> {
     /// Creates a session without pools.
     pub fn new(tier: Arc<Tier>, hasher: Hasher, own: O::Session) -> Self {
+        Self::with_shards(O::SHARD_BITS, tier, hasher, own)
+    }
+
+    /// Creates a session without pools, with `1 << bits` shards.
+    pub fn with_shards(bits: u32, tier: Arc<Tier>, hasher: Hasher, own: O::Session) -> Self {
         let shard = |_| O::Lock::new(Index::new(Heap::default(), hasher));
         Self {
             own,
             clock: Clock::new(),
             tier,
             hasher,
-            shards: (0..<Self as session::Session>::SHARDS).map(shard).collect(),
+            shard_bits: bits,
+            shards: (0..1 << bits).map(shard).collect(),
             state: SessionState::new(),
             pools: Vec::new(),
             flush_progress: O::Lock::new(None),
@@ -117,7 +124,10 @@ impl<O: Owner> session::Session for Session<O> {
     type Number = AtomicU64;
     type Page = O::Page;
 
-    const SHARD_BITS: u32 = O::SHARD_BITS;
+    #[inline]
+    fn shard_bits(&self) -> u32 {
+        self.shard_bits
+    }
 
     #[inline]
     fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Index<Heap>) -> R) -> R {

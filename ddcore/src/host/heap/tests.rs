@@ -186,7 +186,7 @@ fn file(inode: u64) -> FileKey {
 
 fn used(host: &Host<Short>, pool: u32) -> u64 {
     let vm = host.vm_list.borrow().vms()[0].clone();
-    let shards = 0..Session::<Short>::SHARDS;
+    let shards = 0..1 << Short::SHARD_BITS;
     let lists = (0..CLASSES as u8).map(|class| usize::from(list(pool, class)));
     let of = |shard| {
         vm.session.with(shard, |index| {

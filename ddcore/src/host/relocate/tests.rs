@@ -429,7 +429,7 @@ fn a_newer_copy_is_not_overtaken() {
         file: FILE,
         index: 1,
     };
-    let lists: Vec<_> = (0..Session::SHARDS)
+    let lists: Vec<_> = (0..session.shards())
         .filter_map(|shard| session.with(shard, |index| index.list_of(&key)))
         .collect();
     assert_eq!(lists, [list(0, 0)]);

@@ -66,7 +66,7 @@ fn without_leaves_twins_stay_apart() {
 /// A cohort begins only if there is memory for its members.
 #[test]
 fn without_members_pages_stay_where_they_are() {
-    const COHORTS: u64 = 15;
+    const COHORTS: u64 = 7;
     let mut pair = Pair::new();
     for block in 0..COHORTS * 64 {
         assert_eq!(insert(&mut pair, page(1, block * 16), 1, 0), 1);

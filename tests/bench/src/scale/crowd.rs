@@ -197,7 +197,8 @@ impl Crowd {
 
     /// Frees all pages of a VM, as when it dies. Returns their number.
     pub(super) fn drain(&self, vm: u64) -> u64 {
-        drain(&self.vms[vm as usize].session, 0..Session::<Scale>::SHARDS)
+        let session = &self.vms[vm as usize].session;
+        drain(session, 0..session.shards())
     }
 }
 
