@@ -17,7 +17,9 @@ pub fn address(text: &str, port: u16) -> Result<SocketAddr, String> {
     let alone = bracketed.unwrap_or(text).parse::<IpAddr>();
     text.parse()
         .or_else(|_| alone.map(|address| SocketAddr::new(address, port)))
-        .map_err(|_| format!("`{text}` is no IP address, such as 127.0.0.1 or 127.0.0.1:{port}"))
+        .map_err(|_| {
+            format!("`{text}` is not an IP address, such as 127.0.0.1 or 127.0.0.1:{port}")
+        })
 }
 
 #[cfg(test)]

@@ -13,23 +13,23 @@ use ddabi::pool::PoolStats;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What to change, and what cannot be known.
+/// Advised changes, and limits of the advice.
 #[derive(Debug, Default, JsonSchema, Serialize)]
 pub(crate) struct AdviceReport {
     /// Advice in the order of the findings.
     pub(crate) advice: Vec<Advice>,
-    /// What the numbers cannot tell.
+    /// Statements about what the numbers do not show.
     pub(crate) unknown: Vec<String>,
 }
 
 /// A finding and what to do about it.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Advice {
-    /// What the numbers show, in a sentence.
+    /// The finding, as a sentence.
     pub(crate) finding: String,
     /// Commands that change it; none if it cannot be changed here.
     pub(crate) commands: Vec<String>,
-    /// What the change would bring, in a sentence.
+    /// The effect of the change, as a sentence.
     pub(crate) effect: String,
 }
 

@@ -16,7 +16,7 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A check failed, or there was an error that has no code of its own.
+    /// A check failed, or another error without its own code occurred.
     Failed,
     /// The command line is invalid.
     Usage,
@@ -67,7 +67,7 @@ struct Report {
     hint: Option<String>,
 }
 
-/// A warning on the standard error, if JSON is requested. The command goes on.
+/// A warning on the standard error, if JSON is requested. The command continues.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct WarningReport {
     /// The warning.

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Time in which the module evicts at least a page, unless something is wrong with it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Drops the pages that a target holds now. The pages that guests put meanwhile may stay.
+/// Drops the pages that a target holds now. Pages that guests put at the same time may stay.
 pub(crate) fn flush(host: &mut dyn HostControl, target: FlushTarget) -> Result<()> {
     let first = host.flush(target)?;
     let mut left = first.left;
@@ -57,7 +57,7 @@ pub(crate) fn until_empty(system: &dyn System, host: &mut dyn HostControl, vm: u
     })
 }
 
-/// Waits until `left` returns 0. The error says that the module evicts nothing.
+/// Waits until `left` returns 0. Fails if the number stops falling.
 fn until_gone(system: &dyn System, mut left: impl FnMut() -> Result<u64>) -> Result<()> {
     let (mut least, mut since) = (u64::MAX, system.uptime());
     loop {

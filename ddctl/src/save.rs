@@ -16,17 +16,16 @@ use std::{
     time::Duration,
 };
 
-/// How long weights hold that are not saved.
-pub(crate) const NOT_SAVED: &str =
-    "This holds until the VM restarts or ddhostd reads its file; `--save` keeps it";
+/// Note on weights that are not saved.
+pub(crate) const NOT_SAVED: &str = "The setting is lost when the VM restarts or ddhostd reads its file; `--save` makes it permanent";
 
-/// What became of settings that were saved.
+/// Result of saving settings.
 pub(crate) struct Saved {
     path: PathBuf,
     daemon: Daemon,
 }
 
-/// What the daemon did.
+/// The daemon's reaction.
 enum Daemon {
     /// It has read the file.
     Read,
@@ -58,13 +57,13 @@ pub(crate) fn finish(system: &dyn System, editor: Editor) -> Result<Saved> {
 }
 
 impl Saved {
-    /// For people.
+    /// Returns the message for the user.
     pub(crate) fn text(&self) -> String {
         let path = self.path.display();
         match self.daemon {
             Daemon::Read => format!("Saved in {path}, which ddhostd has read"),
             Daemon::Absent => {
-                format!("Saved in {path}; ddhostd is not running, and applies it at its next start")
+                format!("Saved in {path}, which ddhostd applies at its next start")
             }
             Daemon::Hidden => format!(
                 "Saved in {path}; ddhostd has no status socket: run `systemctl reload \
@@ -79,7 +78,7 @@ impl Saved {
     }
 }
 
-/// How long to wait for the daemon. It asks the module in between.
+/// The longest wait for the daemon, which asks the module before it answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The most bytes of all its reports that are read.
 const MOST_BYTES: u64 = 64 << 20;
@@ -109,7 +108,7 @@ fn reload(system: &dyn System, socket: &Path) -> Result<Daemon> {
             };
         }
     };
-    // The kernel says who listens.
+    // The kernel knows the process that listens.
     let peer = socket_peercred(&stream).map_err(|error| failed(&error))?;
     stream
         .set_read_timeout(Some(PATIENCE))

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// What ddctl uses of the machine.
+/// The parts of the machine that ddctl uses.
 pub trait System {
     /// Connects to the host module.
     fn host(&self) -> Result<Box<dyn HostControl>>;
@@ -86,7 +86,7 @@ impl System for Machine {
         if !features.is_some_and(|features| features.has_hypervisor()) {
             return Vec::new();
         }
-        // A VMM may show the interfaces of several hypervisors, each at a place of its own.
+        // A VMM can show the interfaces of several hypervisors, each at its own leaf.
         let signature = |leaf| {
             let registers = cpuid_count(leaf, 0);
             let words = [registers.ebx, registers.ecx, registers.edx];

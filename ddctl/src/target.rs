@@ -23,7 +23,7 @@ impl NamedVm {
         Some(self.vm.pid).filter(|pid| *pid != 0)
     }
 
-    /// Returns a text that tells it from another VM of the same name.
+    /// Returns a text that distinguishes it from other VMs of the same name.
     fn candidate(&self) -> String {
         let number = |number: Option<u32>| number.map_or("?".into(), |number| number.to_string());
         let (pid, uid) = (number(self.pid()), number(self.vmm.uid));

@@ -102,7 +102,7 @@ fn check(name: &str, metric: &Metric) -> Result<(), String> {
         "kib",
     ] {
         if name.split('_').any(|part| part == unit) {
-            return Err(format!("{unit} is no base unit"));
+            return Err(format!("{unit} is not a base unit"));
         }
     }
     if metric.series.is_empty() || metric.kind.is_empty() {

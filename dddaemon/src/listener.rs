@@ -35,7 +35,7 @@ impl Listener {
         let registrations = match Registrations::open(side).await {
             Ok(registrations) => Some(registrations),
             Err(error) => {
-                warn!("cannot hear of modules that come and go, will look instead: {error}");
+                warn!("cannot receive announcements of modules, so that they are polled: {error}");
                 None
             }
         };

@@ -103,7 +103,9 @@ impl<'a> MakeWriter<'a> for Paced {
             Some(left_out) => {
                 if left_out > 0 {
                     // If this line cannot be written, the one it announces cannot be either.
-                    let note = format!(" INFO {left_out} lines were left out: too many at once\n");
+                    let note = format!(
+                        " INFO {left_out} lines were left out, because there were too many\n"
+                    );
                     let _: io::Result<()> = self.line(Level::INFO).write_all(note.as_bytes());
                 }
                 OptionalWriter::some(self.line(*line.level()))

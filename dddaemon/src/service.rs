@@ -64,7 +64,7 @@ impl Service for Systemd {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        warn!("cannot tell the service manager: {error}");
+        warn!("cannot notify the service manager: {error}");
     }
 }
 

@@ -108,7 +108,7 @@ pub fn read_line(path: &Path, daemon: &str) -> Result<String> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     if line.is_empty() {
-        bail!("{} says nothing", path.display());
+        bail!("{} sends no report", path.display());
     }
     Ok(line)
 }

@@ -40,7 +40,7 @@ pub fn parse(text: impl BufRead) -> Result<Vec<Access>> {
     let column = |names: &[&str]| {
         head.split(',')
             .position(|name| names.contains(&name.trim().to_ascii_lowercase().as_str()))
-            .with_context(|| format!("there is no column {}", names[0]))
+            .with_context(|| format!("the trace has no column {}", names[0]))
     };
     let (op, size, block) = (
         column(&["op"])?,
@@ -115,7 +115,7 @@ mod tests {
     fn damage_is_told() {
         let told = |text: &str| format!("{:#}", parse(text.as_bytes()).unwrap_err());
         assert_eq!(told(""), "the file is empty");
-        assert_eq!(told("a,b\n"), "there is no column op");
+        assert_eq!(told("a,b\n"), "the trace has no column op");
         assert!(told("op,size,lbn\nr,x,1\n").starts_with("line 2: `x` is not a number"));
         assert!(told("op,size,lbn\nr,1\n").starts_with("line 2: `` is not a number"));
         assert!(told("op,size,lbn\nzz,1,1\n").contains("neither"));

@@ -316,7 +316,7 @@ mod tests {
                     [[vm]]\nname = \"a\"\n";
         let wanted = "\
 host.toml: line 1, column 1: unknown key `defualt`; did you mean `default`?
-host.toml: line 2, column 11: `metrics`: `everywhere` is no IP address, such as 127.0.0.1 or 127.0.0.1:19470
+host.toml: line 2, column 11: `metrics`: `everywhere` is not an IP address, such as 127.0.0.1 or 127.0.0.1:19470
 host.toml: line 3, column 17: `status-socket`: must be an absolute path, or empty for none
 host.toml: line 5, column 12: `capacity`: `512` has no unit: write it like 512M, 2G or 25%
 host.toml: line 6, column 1: unknown key `flor` in [memory]; did you mean `floor`?

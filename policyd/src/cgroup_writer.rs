@@ -4,10 +4,9 @@
 //!
 //! The file of a limit is written only if a job sets the limit, or an earlier job did. Before each
 //! write, the journal notes the original value and the value that will be written. If a file has
-//! another value than the one written last, that value comes from somebody else (systemd, a
-//! container runtime, an administrator); such a file is neither set nor restored. The daemon
-//! restores the other files when it ends. After a crash, the next daemon does so, or `policyd
-//! restore`.
+//! another value than the one written last, something else has set that value (systemd, a container
+//! runtime, an administrator); such a file is neither set nor restored. The daemon restores the
+//! other files when it ends. After a crash, the next daemon does so, or `policyd restore`.
 
 mod journal;
 
@@ -41,7 +40,7 @@ pub struct CgroupWriter {
 }
 
 /// A write that a job does to a file.
-struct Deed {
+struct FileWrite {
     file: &'static str,
     value: String,
     /// The value is the original one, so that nothing is left to undo.
@@ -85,8 +84,8 @@ impl CgroupWriter {
                 cgroup,
                 id,
                 limits,
-                anew,
-            } => self.limit(cgroup, *id, limits, *anew).map(|()| 0),
+                take_over,
+            } => self.limit(cgroup, *id, limits, *take_over).map(|()| 0),
             Job::Reclaim {
                 cgroup,
                 bytes,
@@ -112,7 +111,13 @@ impl CgroupWriter {
         !journal.owes()
     }
 
-    fn limit(&self, cgroup: &str, id: u64, limits: &Limits, anew: bool) -> Result<(), Failure> {
+    fn limit(
+        &self,
+        cgroup: &str,
+        id: u64,
+        limits: &Limits,
+        take_over: bool,
+    ) -> Result<(), Failure> {
         let directory = self.directory(cgroup);
         let directory = directory.and_then(|directory| living(&directory, id));
         let directory = directory.map_err(|error| missed(&error))?;
@@ -121,22 +126,22 @@ impl CgroupWriter {
             return Err(Failure::Vanished);
         }
         journal.settle(&directory);
-        let (mut deeds, mut result) = (Vec::new(), Ok(()));
+        let (mut writes, mut result) = (Vec::new(), Ok(()));
         for (file, limit) in FILES.into_iter().zip([limits.high, limits.max, limits.low]) {
-            match plan(&mut journal, (&directory, id), file, limit, anew) {
-                Ok(deed) => deeds.extend(deed),
+            match plan(&mut journal, (&directory, id), file, limit, take_over) {
+                Ok(file_write) => writes.extend(file_write),
                 Err(error) => result = Err(refused(file, &error)),
             }
         }
         // The journal is written before the files, so that a crash in between loses no original
         // value.
         let noted = journal.write();
-        for deed in deeds {
+        for file_write in writes {
             if noted.is_ok() {
-                let done = write(&directory, deed.file, &deed.value);
-                result = result.and(done.map_err(|error| refused(deed.file, &error)));
+                let done = write(&directory, file_write.file, &file_write.value);
+                result = result.and(done.map_err(|error| refused(file_write.file, &error)));
             }
-            deed.settle(&mut journal, &directory, id);
+            file_write.settle(&mut journal, &directory, id);
         }
         noted
             .and_then(|()| journal.write())
@@ -176,7 +181,7 @@ impl CgroupWriter {
     }
 }
 
-impl Deed {
+impl FileWrite {
     /// Notes the result of the write, which is read back from the file: the kernel rounds values,
     /// and may refuse them.
     fn settle(&self, journal: &mut Journal, directory: &Path, id: u64) {
@@ -200,8 +205,8 @@ fn plan(
     (directory, id): (&Path, u64),
     file: &'static str,
     limit: Option<u64>,
-    anew: bool,
-) -> io::Result<Option<Deed>> {
+    take_over: bool,
+) -> io::Result<Option<FileWrite>> {
     let mut note = journal.note(directory, id, file).cloned();
     if note.is_none() && limit.is_none() {
         return Ok(None);
@@ -214,18 +219,18 @@ fn plan(
             journal.forget(directory, file);
             return Ok(None);
         }
-        return Ok(note.map(|note| Deed {
+        return Ok(note.map(|note| FileWrite {
             file,
             value: note.before,
             undoes: true,
         }));
     };
-    if !ours && anew {
+    if !ours && take_over {
         journal.forget(directory, file);
         note = None;
     }
     let value = limit.to_string();
-    if (!ours && !anew) || now == value {
+    if (!ours && !take_over) || now == value {
         return Ok(None);
     }
     let wrote = note.as_ref().map(|_| now.clone()).into_iter();
@@ -234,7 +239,7 @@ fn plan(
         wrote: wrote.chain([value.clone()]).collect(),
     };
     journal.remember(directory, id, file, note);
-    Ok(Some(Deed {
+    Ok(Some(FileWrite {
         file,
         value,
         undoes: false,

@@ -110,9 +110,9 @@ pub struct Engine {
     module: GuestModule,
     controller: Controller,
     /// Set if containers came or went since weights were decided.
-    unfit: bool,
+    weights_outdated: bool,
     /// The earliest time to decide weights again for that reason.
-    next_fit: Time,
+    next_weighing: Time,
     knobs: Knobs,
     /// The time of the next measurement, and of the next decision.
     next_look: Time,
@@ -135,8 +135,8 @@ impl Engine {
             matches: BTreeMap::new(),
             crowded: BTreeSet::new(),
             controller: Controller::default(),
-            unfit: true,
-            next_fit: Time::ZERO,
+            weights_outdated: true,
+            next_weighing: Time::ZERO,
             knobs: Knobs::default(),
             next_look: Time::ZERO,
             next_round: Time::ZERO,
@@ -193,7 +193,7 @@ impl Engine {
                 self.enrolment.retries.forget(&cgroup);
                 self.appeared(now, &cgroup);
                 self.cgroups.insert(cgroup.clone(), id);
-                self.aim(&cgroup);
+                self.match_cgroup(&cgroup);
             }
             Event::CgroupVanished(cgroup) => self.vanished(now, &cgroup),
             Event::CgroupsLost => self.next_scan = now,
@@ -234,8 +234,8 @@ impl Engine {
             GuestModule::Absent { next_try } => *next_try,
             GuestModule::Present { next_list, .. } => {
                 // Weights are decided before pools are changed, or a change is tried again.
-                let change = match self.is_unfit() {
-                    true => Some(self.next_fit),
+                let change = match self.needs_weights() {
+                    true => Some(self.next_weighing),
                     false => self.enrolment.retries.next(),
                 };
                 change.unwrap_or(Time::MAX).min(*next_list)
@@ -250,8 +250,8 @@ impl Engine {
     }
 
     /// Returns whether containers came or went, so that all weights have to be decided again.
-    fn is_unfit(&self) -> bool {
-        self.unfit && self.config.is_controlled()
+    fn needs_weights(&self) -> bool {
+        self.weights_outdated && self.config.is_controlled()
     }
 
     /// Returns whether to measure: because a setting needs figures, or because limits have to be
@@ -292,13 +292,13 @@ impl Engine {
             config: &self.config,
             by_cgroup: &self.matches,
         };
-        if self.is_unfit() {
-            if now < self.next_fit {
+        if self.needs_weights() {
+            if now < self.next_weighing {
                 return None;
             }
             self.controller.fit(matches);
-            self.unfit = false;
-            self.next_fit = now.saturating_add(STORM);
+            self.weights_outdated = false;
+            self.next_weighing = now.saturating_add(STORM);
         }
         let by_hand = BTreeMap::new();
         let (weights, ssd_weights) = match matches.config.is_controlled() {
@@ -357,8 +357,8 @@ impl Engine {
         if matches.config.is_controlled() {
             let was = self.controller.feasible();
             self.controller.decide(matches);
-            self.unfit = false;
-            tell_feasible(was, self.controller.feasible());
+            self.weights_outdated = false;
+            log_feasible(was, self.controller.feasible());
         }
     }
 
@@ -369,17 +369,17 @@ impl Engine {
     }
 
     /// Updates the match of a cgroup.
-    fn aim(&mut self, cgroup: &str) {
+    fn match_cgroup(&mut self, cgroup: &str) {
         let mut matched = matches::find(&self.config, cgroup, &self.names);
         if let Some(at) = matched.as_ref().map(|matched| matched.container) {
             if !matches::has_room(&self.config, &self.matches, cgroup, at) {
                 matched = None;
-                self.crowd(at);
+                self.warn_of_crowd(at);
             }
         }
         let known = self.matches.get(cgroup);
         if matched.as_ref() != known {
-            self.unfit = true;
+            self.weights_outdated = true;
             match matched {
                 Some(matched) => self.matches.insert(cgroup.into(), matched),
                 None => self.matches.remove(cgroup),
@@ -388,7 +388,7 @@ impl Engine {
     }
 
     /// Updates the matches of all cgroups.
-    fn aim_all(&mut self) {
+    fn match_all(&mut self) {
         let pools = self.module.pools(&self.cgroups);
         let (matches, crowded) = matches::find_all(
             &self.config,
@@ -397,16 +397,16 @@ impl Engine {
             |cgroup| pools.contains_key(cgroup),
             &self.matches,
         );
-        self.unfit |= matches != self.matches;
+        self.weights_outdated |= matches != self.matches;
         self.matches = matches;
         self.crowded.retain(|at| crowded.contains(at));
         for at in crowded {
-            self.crowd(at);
+            self.warn_of_crowd(at);
         }
     }
 
     /// Warns once that more cgroups match a container than the file allows.
-    fn crowd(&mut self, at: usize) {
+    fn warn_of_crowd(&mut self, at: usize) {
         if !self.crowded.insert(at) {
             return;
         }
@@ -438,8 +438,8 @@ impl Engine {
         self.knobs.limiter.reload();
         self.names.retain(&self.cgroups);
         self.crowded.clear();
-        self.aim_all();
-        self.unfit = true;
+        self.match_all();
+        self.weights_outdated = true;
         self.next_look = now;
         self.next_round = now;
         self.enrolment.retries.clear();
@@ -463,7 +463,7 @@ impl Engine {
             self.names.forget(&path);
             left |= self.matches.remove(&path).is_some();
         }
-        self.unfit |= left;
+        self.weights_outdated |= left;
         if left && !self.crowded.is_empty() {
             // A cgroup that was left out may match now.
             let soon = now.saturating_add(STORM);
@@ -499,9 +499,9 @@ impl Engine {
                 let cgroups: Vec<String> = answers.keys().cloned().collect();
                 match self.names.identified(now, answers) {
                     News::None => {}
-                    News::Named => cgroups.iter().for_each(|cgroup| self.aim(cgroup)),
+                    News::Named => cgroups.iter().for_each(|cgroup| self.match_cgroup(cgroup)),
                     // A renamed container may match another entry now.
-                    News::Renamed => self.aim_all(),
+                    News::Renamed => self.match_all(),
                 }
             }
             Outcome::Measured(sample) => self.measured(now, &sample),
@@ -527,7 +527,7 @@ impl Engine {
         }
         info!("the guest module is loaded");
         // If too many cgroups match, those with a pool are preferred, which the list shows.
-        self.aim_all();
+        self.match_all();
         let matches = Matches {
             config: &self.config,
             by_cgroup: &self.matches,
@@ -552,7 +552,7 @@ impl Engine {
             self.module.list_by(now);
         }
         if news || !self.crowded.is_empty() {
-            self.aim_all();
+            self.match_all();
         }
         self.next_scan = now.saturating_add(SCAN_EVERY);
     }
@@ -618,7 +618,7 @@ const fn leaves_changes(event: &Event) -> bool {
 }
 
 /// Logs whether all targets can be met, when it becomes known and when it changes.
-fn tell_feasible(was: Option<bool>, is: Option<bool>) {
+fn log_feasible(was: Option<bool>, is: Option<bool>) {
     match is {
         Some(false) if was != is => {
             warn!("not all targets can be met, so that classes decide (`policyd explain`)");

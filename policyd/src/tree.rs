@@ -42,20 +42,20 @@ pub struct Tree {
     root: PathBuf,
     reach: Reach,
     /// Absent during a storm.
-    ears: Option<Ears>,
+    watcher: Option<Watcher>,
     watched: HashMap<WatchDescriptor, String>,
     waiting: VecDeque<Change>,
     allowance: Allowance,
     /// The thread's processor time at the beginning of the last wait for a change.
     waited: Duration,
     /// Set if announcements came since, so that the work is charged.
-    told: bool,
+    announced: bool,
     /// The most watches.
-    most: usize,
+    most_watches: usize,
     /// Set when watches have run out, which is logged once.
-    blind: bool,
+    warned_of_limit: bool,
     /// Set when there are more cgroups than are scanned, which is logged once.
-    endless: bool,
+    warned_of_size: bool,
 }
 
 /// Size of the buffer for events, in bytes.
@@ -70,12 +70,12 @@ const MOST_DIRECTORIES: usize = 16 << 10;
 const MOST_BYTES: usize = 2 << 20;
 
 /// The stream of the kernel's announcements, and the watches.
-struct Ears {
+struct Watcher {
     watches: Watches,
     stream: EventStream<Vec<u8>>,
 }
 
-impl Ears {
+impl Watcher {
     fn open() -> io::Result<Self> {
         let inotify = Inotify::init()?;
         Ok(Self {
@@ -94,15 +94,15 @@ impl Tree {
         Ok(Self {
             root: root.into(),
             reach,
-            most: part.map_or(MOST_WATCHES, |part| part.clamp(1, MOST_WATCHES)),
-            ears: Some(Ears::open()?),
+            most_watches: part.map_or(MOST_WATCHES, |part| part.clamp(1, MOST_WATCHES)),
+            watcher: Some(Watcher::open()?),
             watched: HashMap::new(),
             waiting: VecDeque::new(),
             allowance: Allowance::new(Instant::now()),
             waited: thread_time(),
-            told: false,
-            blind: false,
-            endless: false,
+            announced: false,
+            warned_of_limit: false,
+            warned_of_size: false,
         })
     }
 
@@ -141,16 +141,16 @@ impl Tree {
             self.settle();
             let pause = self.allowance.pause(Instant::now());
             if !pause.is_zero() {
-                self.ears = None;
+                self.watcher = None;
                 self.watched.clear();
                 sleep(pause).await;
             }
-            let Some(ears) = &mut self.ears else {
+            let Some(watcher) = &mut self.watcher else {
                 return self.listen_again();
             };
-            match ears.stream.next().await {
+            match watcher.stream.next().await {
                 Some(Ok(event)) => {
-                    self.told = true;
+                    self.announced = true;
                     self.take(event);
                 }
                 Some(Err(error)) => {
@@ -170,9 +170,9 @@ impl Tree {
             if let Some(change) = self.waiting.pop_front() {
                 return Some(change);
             }
-            match self.ears.as_mut()?.stream.next().now_or_never()?? {
+            match self.watcher.as_mut()?.stream.next().now_or_never()?? {
                 Ok(event) => {
-                    self.told = true;
+                    self.announced = true;
                     self.take(event);
                 }
                 Err(error) => {
@@ -186,7 +186,7 @@ impl Tree {
     /// Charges the work since the last wait, if announcements caused it.
     fn settle(&mut self) {
         let now = thread_time();
-        if std::mem::take(&mut self.told) {
+        if std::mem::take(&mut self.announced) {
             let spent = now.saturating_sub(self.waited);
             self.allowance.charge(Instant::now(), spent);
         }
@@ -195,12 +195,12 @@ impl Tree {
 
     /// Ends the pause of a storm: requests a scan, and watches again from then on.
     fn listen_again(&mut self) -> Change {
-        self.told = true;
-        match Ears::open() {
-            Ok(ears) => self.ears = Some(ears),
+        self.announced = true;
+        match Watcher::open() {
+            Ok(watcher) => self.watcher = Some(watcher),
             // It is tried again at the end of the next storm, or with a new configuration. Until
             // then cgroups are scanned periodically.
-            Err(error) => self.go_blind(&error.to_string()),
+            Err(error) => self.warn_of_limit(&error.to_string()),
         }
         Change::Lost
     }
@@ -290,7 +290,7 @@ impl Tree {
     }
 
     fn give_up(&mut self, path: &str) {
-        if !std::mem::replace(&mut self.endless, true) {
+        if !std::mem::replace(&mut self.warned_of_size, true) {
             warn!(
                 "there are more cgroups than are looked through, some of them in {}; name \
                  containers so that fewer may be meant",
@@ -309,22 +309,24 @@ impl Tree {
             | WatchMask::MOVE
             | WatchMask::ONLYDIR
             | WatchMask::DONT_FOLLOW;
-        if self.watched.len() >= self.most {
-            self.go_blind(&format!("{} are watched already", self.most));
+        if self.watched.len() >= self.most_watches {
+            self.warn_of_limit(&format!("{} are watched already", self.most_watches));
             return;
         }
-        let Some(ears) = &mut self.ears else { return };
-        match ears.watches.add(directory, mask) {
+        let Some(watcher) = &mut self.watcher else {
+            return;
+        };
+        match watcher.watches.add(directory, mask) {
             Ok(watch) => {
                 self.watched.insert(watch, path.into());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.go_blind(&error.to_string()),
+            Err(error) => self.warn_of_limit(&error.to_string()),
         }
     }
 
-    fn go_blind(&mut self, reason: &str) {
-        if !std::mem::replace(&mut self.blind, true) {
+    fn warn_of_limit(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.warned_of_limit, true) {
             warn!(
                 "cannot watch all cgroups: {reason}; some are found by looking now and then. An \
                  eighth of fs.inotify.max_user_watches is used, {MOST_WATCHES} at most"

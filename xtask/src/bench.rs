@@ -8,8 +8,10 @@ mod instructions;
 mod policyd;
 mod scale;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
+
+use crate::workspace;
 
 /// Measure costs and compare them with alternatives
 #[derive(Debug, clap::Args)]
@@ -33,4 +35,21 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         Subject::Policyd(args) => policyd::run(args),
         Subject::Scale(args) => scale::run(args),
     }
+}
+
+/// Runs `ddbench` on this machine, optimised, with its results in a folder of `target`.
+fn measure(folder: &str, arguments: &[&str]) -> Result<bool> {
+    let status = workspace::cargo()
+        .args(["run", "--quiet", "--release", "--package", "ddbench", "--"])
+        .args(arguments)
+        .arg("--out")
+        .arg(workspace::target().join(folder))
+        // The kernel maps its memory with huge pages, so that all candidates use them.
+        .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+        .status()
+        .context("cannot run cargo")?;
+    if !status.success() {
+        bail!("the benchmark failed, or missed a target ({status})");
+    }
+    Ok(true)
 }

@@ -120,7 +120,7 @@ fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
     let find = |name: &String| {
         let found = EXAMINED.iter().find(|one| one.name == name);
         let all = EXAMINED.map(|one| one.name).join(", ");
-        found.with_context(|| format!("there is no {name} here; choose of {all}"))
+        found.with_context(|| format!("there is no {name}; choose from {all}"))
     };
     match names {
         [] => Ok(EXAMINED.iter().collect()),

@@ -8,7 +8,7 @@ use ddabi::{genl::Mode, ssd::DeviceState};
 use ddconf::size::show_pages;
 use ddnl::{Device, HostStatus, printable, reply::device_state_word};
 
-/// What a host reports.
+/// The state that a host reports.
 pub(crate) struct HostView<'a> {
     /// Its status.
     pub(crate) status: &'a HostStatus,

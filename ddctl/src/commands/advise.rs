@@ -13,10 +13,11 @@ use clap::Args;
 use ddnl::Side;
 use std::fmt::Write;
 
-/// Say what to change, and what it would bring
+/// Suggest changes of weights and sizes, and estimate their effects
 ///
-/// In a guest, compares the weights of the containers with those that their curves suggest. On a
-/// host, where there are no curves, looks at hit ratios, evictions and refusals. Nothing is changed.
+/// In a guest, compares the weights of the containers with those that their hit-ratio curves
+/// suggest. A host has no such curves, so that hit ratios, evictions and refusals are examined.
+/// Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

@@ -48,9 +48,9 @@ struct Finding {
     check: &'static str,
     /// Severity.
     result: Verdict,
-    /// What was found.
+    /// The finding.
     message: String,
-    /// What to do next.
+    /// Advice on what to do next.
     advice: Option<String>,
 }
 

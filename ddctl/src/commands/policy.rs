@@ -114,7 +114,7 @@ fn text(report: &Report) -> String {
     }
     text.push_str(&match report.store_bytes {
         Some(bytes) => format!("The host gives this VM {}", show_bytes(bytes)),
-        None => "No host: weights stay as they are".into(),
+        None => "No host: weights do not change".into(),
     });
     text.push_str(match report.feasible {
         Some(true) => "; all targets can be met\n",

@@ -28,24 +28,24 @@ use ddvm::{
     "\n  ddctl set-capacity 8G --save",
 ))]
 pub(crate) struct Arguments {
-    /// The most memory that the cache may use
+    /// Largest size of the memory tier
     #[arg(value_name = "SIZE", value_parser = value::size, required_unless_present_any = ["floor", "batch", "keep_free", "promote_free"])]
     capacity: Option<Size>,
-    /// Memory that the cache keeps when the host runs short of memory
+    /// Memory that the tier keeps when the host runs short of memory
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     floor: Option<Size>,
     /// Memory that one eviction frees
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     batch: Option<Size>,
-    /// Room that is kept free in the background, by moving pages to the SSD tier or evicting them;
-    /// `auto` for the smaller of a batch and a 64th of the capacity
+    /// Free room that the background evictor maintains by moving pages to the SSD tier or evicting
+    /// them; `auto` for the smaller of a batch and a 64th of the capacity
     #[arg(long, value_name = "SIZE", value_parser = threshold, conflicts_with = "save")]
     keep_free: Option<Threshold>,
     /// Free room above which pages of the SSD tier are moved back to memory; `auto` for the smaller
     /// of 64M and a quarter of the capacity
     #[arg(long, value_name = "SIZE", value_parser = threshold, conflicts_with = "save")]
     promote_free: Option<Threshold>,
-    /// Keep what is given: write it into /etc/doubledecker/host.toml for ddhostd
+    /// Make the sizes permanent: write them into /etc/doubledecker/host.toml for ddhostd
     #[arg(long)]
     save: bool,
 }
@@ -104,7 +104,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     );
     if change.keep_free.is_some() || change.promote_free.is_some() {
         text += &format!(
-            "Kept free are {}; pages are promoted while more than {} are free\n",
+            "{} are kept free, and pages are promoted while more than {} are free\n",
             show_pages(status.keep_free),
             show_pages(status.promote_free)
         );
@@ -120,14 +120,14 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let mut result = Ok(());
     match editor.map(|editor| save::finish(context.system, editor)) {
         None => {
-            text += "This holds until the module is loaded again or ddhostd reads its file; \
-                         `--save` keeps it\n";
+            text += "The setting is lost when the module is loaded again or ddhostd reads its file; \
+                         `--save` makes it permanent\n";
         }
         Some(Ok(saved)) => {
             text += &format!("{}\n", saved.text());
             report.saved = Some(saved.path());
         }
-        // The sizes are in force all the same.
+        // The sizes are in force although they could not be saved.
         Some(Err(error)) => result = Err(error),
     }
     Frame::new(text, &report).print(context)?;

@@ -18,7 +18,7 @@ use ddvm::{Editor, config::Weights};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
-/// The share of a VM is its weight divided by the sum of all VMs' weights; likewise for the
+/// The share of a VM is its weight divided by the sum of all VMs' weights. The same applies to the
 /// containers of a VM. With weight 0 nothing is cached.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
-    /// Weight in the SSD tier, if it is to differ
+    /// Weight in the SSD tier, if it differs
     #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
     ssd: Option<u32>,
-    /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
+    /// Make the weight permanent: write it into /etc/doubledecker/host.toml for ddhostd (host)
     #[arg(long)]
     save: bool,
 }

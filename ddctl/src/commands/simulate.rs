@@ -21,9 +21,8 @@ use serde::Serialize;
 
 /// Find the best weights and policies for recorded traces
 ///
-/// Replays block traces (CSV with the columns op, size and lbn, optionally compressed by gzip)
-/// through the code that takes the cache's decisions. No module is needed. Each trace stands for
-/// a container.
+/// Replays block traces (CSV with the columns op, size and lbn, optionally compressed by gzip) with
+/// the cache's own decisions. No module is needed. Each trace stands for a container.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
@@ -125,7 +124,7 @@ pub(crate) struct SimulationReport {
     traces: Vec<TraceReport>,
 }
 
-/// What is best for a trace.
+/// The best settings for a trace.
 #[derive(JsonSchema, Serialize)]
 struct TraceReport {
     /// Path of the trace.

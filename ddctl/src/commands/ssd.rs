@@ -34,9 +34,9 @@ pub(crate) enum Verb {
 
 /// Add a block device to the SSD tier
 ///
-/// The content of the device is lost. The device must not be in use. What the cache writes there is
-/// of no use after it is removed, or after a reboot, but it is not erased: encrypt the device if
-/// that matters.
+/// The content of the device is lost, and the device must not be in use. Cached pages cannot be
+/// read any more after the device is removed, or after a reboot, but they are not erased: encrypt
+/// the device if that matters.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
@@ -46,7 +46,7 @@ pub(crate) struct AddArguments {
     /// Path of the block device
     #[arg(value_name = "DEVICE")]
     path: String,
-    /// Add it even if there are data on it
+    /// Add the device even if it contains data
     #[arg(long)]
     force: bool,
 }
@@ -78,7 +78,8 @@ pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
-/// The deadline and the way of waiting are those of all devices; a write budget is that of one.
+/// The deadline and the place where readers wait apply to all devices, and a write budget to one
+/// device.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
@@ -89,16 +90,16 @@ pub(crate) struct SetArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
     #[arg(required_unless_present_any = ["deadline", "wait"], requires = "write_budget")]
     device: Option<String>,
-    /// Milliseconds that a guest may wait for a device, until it reads its own disk
+    /// Longest time in milliseconds that a guest waits for a device before it reads its own disk
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     deadline: Option<u32>,
     /// Where a reader waits for a device
     #[arg(long, value_name = "WHERE")]
     wait: Option<Wait>,
-    /// What may be written to the device in a second, like 20M; in a day, as a part of its size, like
-    /// 1dwpd; or `none`
+    /// Limit of writes to the device: bytes a second, like 20M; drive writes a day, like 1dwpd; or
+    /// `none`
     ///
-    /// An SSD wears out by writing. What may not be written is evicted instead of being kept there.
+    /// An SSD wears out by writes. Pages beyond the budget are evicted instead of being written.
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "device")]
     write_budget: Option<Rate>,
 }
@@ -108,13 +109,13 @@ pub(crate) struct SetArguments {
 enum Wait {
     /// In the guest if a read takes 200 microseconds or more on average, in the host otherwise
     Auto,
-    /// In the host: its vCPU runs nothing else meanwhile
+    /// In the host, where its vCPU runs no other task
     Host,
-    /// In the guest: its vCPU runs other tasks, and the read costs a second call
+    /// In the guest, where its vCPU runs other tasks; the read costs a second call
     Guest,
 }
 
-/// What may be written to a device.
+/// Limit of writes to a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rate {
     Unlimited,
@@ -168,7 +169,7 @@ fn add(context: &mut Context<'_>, arguments: &AddArguments) -> Result<()> {
     if !arguments.force && has_data(&context.system.file(path))? {
         return Err(Error::new(
             Kind::Usage,
-            format!("there are data on {path}, which would be lost"),
+            format!("{path} contains data, which would be lost"),
         )
         .hint(format!(
             "run `ddctl ssd add --force {path}` if they are not needed"
@@ -252,9 +253,9 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         let pages = rate.pages(device.stats.places);
         host.control.set_write_budget(device.id, pages)?;
         text += &match pages {
-            0 => format!("{} may be written without a limit\n", device.path),
+            0 => format!("Writes to {} are not limited\n", device.path),
             _ => format!(
-                "{} may be written by {} a second\n",
+                "Writes to {} are limited to {} a second\n",
                 device.path,
                 show_pages(pages)
             ),

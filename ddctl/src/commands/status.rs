@@ -122,13 +122,13 @@ fn guest_text(status: &GuestStatus) -> String {
     facts.add(
         "Got",
         format!(
-            "{} of {} pages asked for",
+            "{} of {} pages requested",
             counters.get_hits, counters.get_asked
         ),
     );
     facts.add(
-        "Read cold",
-        format!("{} pages without a call", counters.read_absent),
+        "Absent",
+        format!("{} pages read without a call", counters.read_absent),
     );
     facts.add(
         "Presence map",

@@ -23,7 +23,8 @@ fn help_and_version_exit_with_0() {
     ddctl().arg("--version").assert().success().stdout(version);
 }
 
-/// Where no module is loaded; elsewhere the answer is another, but never a panic.
+/// The machine of the tests usually has no module. If it has one, the answer differs, but there is
+/// no panic.
 #[test]
 fn without_a_module_it_says_so() {
     let output = ddctl().args(["vm", "list"]).output().unwrap();

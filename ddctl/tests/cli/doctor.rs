@@ -60,7 +60,7 @@ fn all_is_well() {
     assert_snapshot!("doctor_json", healthy_host().run("doctor --json"));
 }
 
-/// Nothing can be read, nothing is there.
+/// No file exists.
 #[test]
 fn an_empty_machine() {
     let world = World::new();
@@ -68,7 +68,7 @@ fn an_empty_machine() {
     assert_snapshot!("an_empty_guest", world.run("doctor --guest"));
 }
 
-/// What is not loaded yet is recognised by its looks.
+/// A machine without modules is recognised by its hardware.
 #[test]
 fn sides_by_looks() {
     let world = healthy_guest();
@@ -174,7 +174,7 @@ fn modules_of_other_versions() {
     assert_snapshot!(texts.join("\n\n"));
 }
 
-/// How to load it depends on whether it is installed.
+/// The advice on loading the module depends on whether it is installed.
 #[test]
 fn a_module_that_is_not_loaded() {
     let world = healthy_guest();

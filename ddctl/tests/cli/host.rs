@@ -84,7 +84,7 @@ fn set_weight_of_many() {
     assert_eq!(weights(&world), [0, 70, 70]);
 }
 
-/// What was changed before a failure is told in either form.
+/// Changes before a failure are reported, as text and as JSON.
 #[test]
 fn set_weight_of_one_that_went() {
     let world = World::host();

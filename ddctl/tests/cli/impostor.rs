@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The names of all VMs, as JSON tells them.
+/// Returns the names of all VMs in the JSON output.
 fn names(world: &World) -> Vec<Value> {
     let outcome = world.outcome("vm list --json");
     assert!(
@@ -98,7 +98,7 @@ fn names_do_not_steer_terminals() {
         let steers = |letter: char| letter != '\n' && ddnl::is_hidden(letter);
         assert_eq!(outcome.out.find(steers), None, "{}", outcome.out);
     }
-    // It is found by what is shown.
+    // The VM is found by the name that is shown.
     assert_eq!(world.outcome(&format!("set-weight {shown} 6")).code, 0);
     world.file(
         "/proc/4001/cmdline",

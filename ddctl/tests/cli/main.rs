@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Every verb against modules in memory: what it prints, how it ends, and what it changed.
+//! Runs each verb with modules in memory, and checks its output, its exit code and its changes.
 
 mod bad_input;
 mod binary;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What policyd tells, on a socket that stands for its own.
+//! `ddctl policy` with a socket that stands for policyd's.
 
 use crate::world::World;
 use std::{fs, io::Write, os::unix::net::UnixListener, thread};
@@ -18,7 +18,7 @@ pub(crate) const REPORT: &str = r#"{"module":true,"store_bytes":1073741824,"feas
 "reason":"r","weight":10,"share_bytes":null,"used_bytes":null,"need_bytes":null,
 "character":"anonymous","goals":[],"memory_bytes":1,"anon_bytes":1,"limits":{"low":3}}]}"#;
 
-/// A daemon that tells every reader the same.
+/// Starts a daemon that sends the same text to each reader.
 pub(crate) fn daemon(world: &World, text: &'static str) {
     let path = world.file_path("/run/doubledecker/policyd.sock");
     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -45,7 +45,7 @@ fn world() -> World {
     world
 }
 
-/// Nothing outside of the list is in the archive.
+/// The archive has no files but those of the list.
 #[test]
 fn content_is_a_fixed_list() {
     let world = world();

@@ -3,7 +3,7 @@
 use crate::world::World;
 use insta::assert_snapshot;
 
-/// A host on which things move while somebody watches.
+/// Returns a host whose counters rise between two frames.
 fn moving() -> World {
     let world = World::host();
     let host = world.host.clone();
@@ -55,7 +55,7 @@ fn json_is_one_object_a_line() {
     );
 }
 
-/// The module is unloaded while somebody watches.
+/// The module is unloaded between two frames.
 #[test]
 fn the_module_goes() {
     let world = moving();
@@ -68,7 +68,7 @@ fn the_module_goes() {
     assert_eq!(outcome.code, 3, "{}", outcome.err);
 }
 
-/// The time of day is set while somebody watches.
+/// The time of day is changed between two frames.
 #[test]
 fn rates_are_over_time_that_passed() {
     let rates = |step: u64| {

@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub variables: BTreeMap<&'static str, &'static str>,
     /// Called when a verb waits.
     pub meanwhile: RefCell<Box<dyn FnMut()>>,
-    /// How much the time of day is ahead of what it was set to at first.
+    /// The difference between the time of day and its initial setting.
     pub step: Rc<Cell<Duration>>,
     /// Signatures of hypervisors.
     pub hypervisors: Vec<String>,
@@ -98,15 +98,16 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
-    /// Where a file of this machine is.
+    /// Returns the path of a file of this machine.
     pub(crate) fn file_path(&self, path: &str) -> PathBuf {
         System::file(self, path)
     }
 
-    /// Runs a command line; what it printed and how it ended, for people.
+    /// Runs a command line. Returns its output and its exit code as text, in which each array of
+    /// numbers has one line.
     pub(crate) fn run(&self, line: &str) -> String {
         let outcome = self.outcome(line);
-        let mut text = format!("$ ddctl {line}\n{}", outcome.out);
+        let mut text = format!("$ ddctl {line}\n{}", joined(&outcome.out));
         for line in outcome.err.lines() {
             text.push_str(&format!("! {line}\n"));
         }
@@ -133,7 +134,30 @@ impl World {
     }
 }
 
-/// How a run went.
+/// Joins the lines of arrays of numbers in formatted JSON.
+fn joined(json: &str) -> String {
+    let is_number = |line: &&str| line.trim_end_matches(',').parse::<f64>().is_ok();
+    let mut text = String::new();
+    let mut lines = json.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        let mut numbers = Vec::new();
+        if line.ends_with("[\n") {
+            while let Some(number) = lines.next_if(|next| is_number(&next.trim())) {
+                numbers.push(number.trim());
+            }
+        }
+        match numbers.is_empty() {
+            true => text += line,
+            false => {
+                let end = lines.next().unwrap_or_default().trim_start();
+                text += &format!("{}{}{end}", line.trim_end(), numbers.join(" "));
+            }
+        }
+    }
+    text
+}
+
+/// The result of a run.
 pub(crate) struct Outcome {
     pub out: String,
     pub err: String,

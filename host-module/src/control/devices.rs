@@ -21,7 +21,7 @@ pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let number = added.map_err(|error| {
         let reason = match error {
             EBUSY => c"the device is in use",
-            ENOTBLK => c"this is no block device",
+            ENOTBLK => c"this is not a block device",
             ENOSPC => c"the device is too small, or there are 16 devices",
             _ => return error,
         };

@@ -39,7 +39,7 @@ impl Bench {
             cgroup: "/web".into(),
             id: self.id,
             limits,
-            anew: false,
+            take_over: false,
         })
     }
 
@@ -267,7 +267,7 @@ fn a_rounded_limit_is_ours() {
 fn what_others_set_is_taken_over_anew() {
     let bench = Bench::new();
     let writer = bench.writer();
-    let set = |high, anew| {
+    let set = |high, take_over| {
         let limits = Limits {
             high: Some(high),
             ..Limits::default()
@@ -276,7 +276,7 @@ fn what_others_set_is_taken_over_anew() {
             cgroup: "/web".into(),
             id: bench.id,
             limits,
-            anew,
+            take_over,
         })
     };
     set(8192, false).unwrap();
@@ -321,7 +321,7 @@ fn another_root_does_not_lose_what_is_noted() {
         cgroup: "/web".into(),
         id: fs::metadata(&web).unwrap().ino(),
         limits: HIGH,
-        anew: false,
+        take_over: false,
     };
     moved.perform(&job).unwrap();
     moved.restore();
@@ -345,7 +345,7 @@ fn the_journal_forgets_the_dead() {
             cgroup: format!("/{name}"),
             id: fs::metadata(&directory).unwrap().ino(),
             limits: HIGH,
-            anew: false,
+            take_over: false,
         };
         writer.perform(&job).unwrap();
         fs::remove_dir_all(&directory).unwrap();
@@ -388,7 +388,7 @@ fn refusals_are_told_apart() {
         cgroup: "/web".into(),
         id: bench.id + 1,
         limits: HIGH,
-        anew: false,
+        take_over: false,
     };
     assert_eq!(writer.perform(&other), Err(Failure::Vanished));
 }
@@ -405,7 +405,7 @@ fn a_retired_writer_sets_no_limits() {
     assert_eq!(bench.values(), ["0", "max", "9999"]);
 }
 
-/// What cannot be put back at first is later, unless a job sets it again meanwhile.
+/// A file that cannot be restored at first is restored later, unless a job sets it in between.
 #[test]
 fn what_is_owed_is_put_back_later() {
     for again in [false, true] {

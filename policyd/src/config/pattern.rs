@@ -6,12 +6,13 @@ use crate::discovery::{Identity, place::DEEPEST};
 use ddabi::NAME_LEN;
 use ddnl::is_hidden;
 use globset::{GlobBuilder, GlobMatcher};
+use std::fmt;
 
 /// A path below the cgroup root, or a glob of such paths.
 ///
 /// `*` and `?` stay within one part of the path, `**` does not; `{a,b}` and `[a-z]` are
 /// alternatives.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Pattern {
     text: String,
     glob: Option<GlobMatcher>,
@@ -21,8 +22,14 @@ pub struct Pattern {
     open: bool,
 }
 
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pattern").field(&self.text).finish()
+    }
+}
+
 /// The first components of a pattern.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Stem {
     Glob(GlobMatcher),
     Text(String),

@@ -5,12 +5,19 @@
 use super::Pattern;
 use crate::discovery::{Identity, Reference, Runtime, place};
 use globset::{GlobBuilder, GlobMatcher};
+use std::fmt;
 
 /// A name, or a glob of names, in which `*` stands for any characters.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Name {
     text: String,
     glob: Option<Box<GlobMatcher>>,
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Name").field(&self.text).finish()
+    }
 }
 
 impl Name {

@@ -24,7 +24,7 @@ pub(super) struct Claim {
     /// The values of files that others have changed since.
     pub(super) foreign: Limits,
     /// Set after the configuration was read again: files that others changed are taken over.
-    pub(super) anew: bool,
+    pub(super) take_over: bool,
 }
 
 impl Claim {
@@ -37,7 +37,7 @@ impl Claim {
             is_known: true,
             before: found,
             foreign: Limits::default(),
-            anew: false,
+            take_over: false,
         }
     }
 
@@ -51,12 +51,12 @@ impl Claim {
             let (set, found) = (*of(&mut self.set), *of(&mut said));
             let Some(found) = found else { continue };
             let is_ours = set.is_some_and(|set| set == found || is_rounded(set, found));
-            if set.is_none() || (!is_ours && self.anew) {
+            if set.is_none() || (!is_ours && self.take_over) {
                 *of(&mut self.before) = Some(found);
             }
             let foreign = of(&mut self.foreign);
             let was = foreign.is_some();
-            *foreign = Some(found).filter(|_| set.is_some() && !is_ours && !self.anew);
+            *foreign = Some(found).filter(|_| set.is_some() && !is_ours && !self.take_over);
             match (was, foreign.is_some()) {
                 (false, true) => warn!(
                     cgroup,
@@ -89,7 +89,7 @@ impl Claim {
 
     /// Returns whether a job is needed for limits of [`Self::wish`].
     pub(super) fn needs(&self, wish: &Limits) -> bool {
-        self.anew || !self.is_known || self.set != *wish
+        self.take_over || !self.is_known || self.set != *wish
     }
 
     /// Returns those limits of policyd that are in force.
@@ -112,7 +112,7 @@ impl Claim {
 
     /// Notes that the configuration was read again.
     pub(super) fn reload(&mut self) {
-        (self.anew, self.foreign) = (true, Limits::default());
+        (self.take_over, self.foreign) = (true, Limits::default());
     }
 }
 

@@ -118,7 +118,7 @@ impl Controller {
     /// Decides weights after containers came or went. New ones get fair shares.
     pub(super) fn fit(&mut self, matches: Matches<'_>) {
         let bases = Bases::of(matches, self.pages);
-        self.let_in(matches, &bases);
+        self.admit(matches, &bases);
         self.weigh(&bases);
         self.ssd.fit(matches);
     }
@@ -133,7 +133,7 @@ impl Controller {
     pub(super) fn decide(&mut self, matches: Matches<'_>) {
         let bases = Bases::of(matches, self.pages);
         self.damper.begin_interval();
-        self.let_in(matches, &bases);
+        self.admit(matches, &bases);
         if let Some(pages) = self.pages {
             self.doubt(matches, pages);
             let whole = Whole {
@@ -179,13 +179,13 @@ impl Controller {
             let turn = is_free && largest == Some(cgroup);
             let step = pages * matches.config.max_step;
             if member.doubt(pages, step, contended, turn) {
-                tell(cgroup, member.belief());
+                log_belief(cgroup, member.belief());
             }
         }
     }
 
     /// Gives newcomers their fair shares, and divides the shares of containers that left.
-    fn let_in(&mut self, matches: Matches<'_>, bases: &Bases) {
+    fn admit(&mut self, matches: Matches<'_>, bases: &Bases) {
         let fair = bases.fair();
         if !self.damper.has(&fair) {
             let step = most_step(matches, bases.budget());
@@ -264,7 +264,7 @@ fn most_step(matches: Matches<'_>, budget: Share) -> Share {
 }
 
 /// Logs whether the store is believed to help a container.
-fn tell(cgroup: &str, belief: Belief) {
+fn log_belief(cgroup: &str, belief: Belief) {
     match belief {
         Belief::Helps => info!(cgroup, "the store helps, as far as is known"),
         Belief::TriesLess { .. } => {
@@ -307,7 +307,7 @@ mod tests {
         let (all, _) = matches::find_all(&config, &cgroups, &Names::default(), |_| false, &none);
         let matches = Matches {
             config: &config,
-            all: &all,
+            by_cgroup: &all,
         };
         let mut sample = Sample::default();
         sample.containers.insert("/a".into(), Reading::default());

@@ -73,7 +73,7 @@ pub enum Job {
         /// The limits. Absent ones get their original values.
         limits: Limits,
         /// Whether files that others have changed since are taken over.
-        anew: bool,
+        take_over: bool,
     },
     /// Reclaim from a cgroup (`memory.reclaim`).
     Reclaim {

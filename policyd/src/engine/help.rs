@@ -92,7 +92,7 @@ const EDGE_SPAN: f64 = 1.3;
 impl Plateau {
     /// Returns whether the plateau is long enough to conclude that a larger share makes no
     /// difference.
-    fn tells(&self) -> bool {
+    fn is_conclusive(&self) -> bool {
         let span = if self.is_edge { EDGE_SPAN } else { SPAN };
         self.end >= self.start * span
     }
@@ -135,7 +135,7 @@ impl Help {
             return Belief::Helps;
         }
         match look.response.plateau() {
-            Some(flat) if flat.tells() => self.no_help(flat.start, look),
+            Some(flat) if flat.is_conclusive() => self.no_help(flat.start, look),
             // Smaller shares are known to be worse.
             Some(flat) if flat.is_edge => Belief::Helps,
             Some(_) if look.turn => Belief::TriesLess {
@@ -149,7 +149,7 @@ impl Help {
     /// Continues [`Belief::TriesLess`].
     fn tries_less(&mut self, from: Pages, looks: u32, look: &Look<'_>) -> Belief {
         match look.response.plateau() {
-            Some(flat) if flat.tells() => self.no_help(flat.start, look),
+            Some(flat) if flat.is_conclusive() => self.no_help(flat.start, look),
             // It has given up all that the others lack, and nothing changed.
             Some(flat) if !flat.is_edge && looks >= TRIAL && flat.start < from * GAVE => {
                 self.no_help(flat.start, look)

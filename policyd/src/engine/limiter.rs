@@ -197,7 +197,7 @@ impl Limiter {
             cgroup,
             id,
             limits,
-            anew: claim.anew,
+            take_over: claim.take_over,
         };
         Some((job, claim))
     }
@@ -237,7 +237,7 @@ impl Limiter {
             Ok(_) => {
                 self.retries.forget(cgroup);
                 if let Some(claim) = claim.filter(|claim| claim.id == id) {
-                    (claim.set, claim.is_known, claim.anew) = (limits, true, false);
+                    (claim.set, claim.is_known, claim.take_over) = (limits, true, false);
                     if limits == Limits::default() {
                         self.claims.remove(cgroup);
                     }

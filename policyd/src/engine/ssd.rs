@@ -97,7 +97,7 @@ impl SsdShares {
     pub(super) fn fit(&mut self, matches: Matches<'_>) {
         self.forget(matches);
         let table = self.table(matches);
-        self.let_in(matches, &table);
+        self.admit(matches, &table);
         self.weigh(&table);
     }
 
@@ -114,7 +114,7 @@ impl SsdShares {
         self.compare(&times);
         self.damper.begin_interval();
         let table = self.table(matches);
-        self.let_in(matches, &table);
+        self.admit(matches, &table);
         if let Some(pages) = self.pages {
             let whole = (pages, table.budget());
             self.divide(matches, members, &times, whole, &memory);
@@ -160,7 +160,7 @@ impl SsdShares {
         table
     }
 
-    fn let_in(&mut self, matches: Matches<'_>, table: &Table) {
+    fn admit(&mut self, matches: Matches<'_>, table: &Table) {
         if !self.damper.has(&table.chosen) {
             let step = most_step(matches, table.budget());
             self.damper.fit(&table.chosen, step);

@@ -66,7 +66,7 @@ pub struct Options {
     pub figures: bool,
 }
 
-/// Runs the demo and shows a table meanwhile.
+/// Runs the demo and shows a table while it runs.
 ///
 /// # Errors
 ///

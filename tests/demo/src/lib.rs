@@ -2,9 +2,9 @@
 
 //! The demo, and the paper's experiments on real kernels.
 //!
-//! [`run`] is the demo: it boots a lab, runs a script of phases, shows a table meanwhile and writes
-//! a report. [`scenarios`] are the paper's experiments with changing weights, scaled down, for the
-//! test suite; each writes its curves beside its logs.
+//! [`run`] is the demo: it boots a lab, runs a script of phases, shows a table while it runs and
+//! writes a report. [`scenarios`] are the paper's experiments with changing weights, scaled down,
+//! for the test suite; each writes its curves beside its logs.
 //!
 //! [`table_4`] is the paper's experiment with targets, on real servers.
 //!

@@ -179,7 +179,7 @@ fn absent(stage: &Stage<'_>) -> Result<Duration> {
         stats.put_refused_absent > 0 && stats.put_refused_fault == 0,
         "{stats:?}"
     );
-    // Another VM is served meanwhile as usual.
+    // Another VM is served as usual in the meantime.
     let said = mini_once(host, "sessions")?;
     ensure!(said["current"] == "Ok", "{said}");
     // The attacker continues to make calls.

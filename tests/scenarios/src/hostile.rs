@@ -234,8 +234,8 @@ impl Attack<'_> {
         Ok(targets)
     }
 
-    /// Sends at least this number of requests, until enough was seen, and looks at the host
-    /// meanwhile.
+    /// Sends at least this number of requests, until enough was seen, and examines the host in
+    /// between.
     fn send(
         &self,
         mode: u64,

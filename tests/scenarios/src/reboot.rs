@@ -120,8 +120,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// Starts to migrate the guest, which reads its file meanwhile, and cancels the migration. Returns
-/// the pages that came from the host nevertheless.
+/// Starts to migrate the guest, which reads its file during that time, and cancels the migration.
+/// Returns the pages that came from the host nevertheless.
 fn migrate(vmm: &Vmm<'_>, file: &File<'_>) -> Result<u64> {
     let guest = file.guest;
     let slow = json!({"max-bandwidth": 1 << 20});

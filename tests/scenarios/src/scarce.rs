@@ -203,7 +203,7 @@ fn rescue(host: &Machine) -> Result<Target> {
         "    scarce: the tier held {} pages before a task was killed and {} after, and gave {given}",
         before.used_pages, after.used_pages
     );
-    // Pages that a guest reads meanwhile are counted as gone as well.
+    // Pages that a guest reads in between are counted as gone as well.
     let gone = before.used_pages.saturating_sub(after.used_pages);
     ensure!(given > 0, "the tier was not asked");
     Ok(Target::at_least(

@@ -107,7 +107,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     guest.unload_module(GUEST)?;
     attach(&guest)?;
-    site.shows("after the guest module was loaded anew", &heavier)?;
+    site.shows("after the guest module was loaded again", &heavier)?;
     given(&guest)?;
     guest.exec_ok(["podman", "rm", "--force", "--time", "0", "db"])?;
     let left: Vec<_> = heavier

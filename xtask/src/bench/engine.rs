@@ -2,10 +2,9 @@
 
 //! `bench engine`: compares the index with general-purpose caches.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 
 use super::instructions;
-use crate::workspace;
 
 /// Compare the index with general-purpose caches, on this machine and without virtual machines
 ///
@@ -29,48 +28,19 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<bool> {
-    if args.instructions {
-        return count(args);
-    }
-    let mut command = workspace::cargo();
-    command
-        .args([
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "ddbench",
-            "--",
-            "engine",
-        ])
-        .arg("--out")
-        .arg(workspace::target().join("bench-engine"))
-        // The kernel maps its memory with huge pages, so that all candidates use them.
-        .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
-    if args.quick {
-        command.arg("--quick");
-    }
-    if args.json {
-        command.arg("--json");
-    }
-    for mix in &args.mixes {
-        command.args(["--mix", mix]);
-    }
-    let status = command.status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!("the benchmark failed, or missed a target ({status})");
-    }
-    Ok(true)
-}
-
-/// Runs the benchmark in an emulated machine whose clock counts instructions.
-fn count(args: &Args) -> Result<bool> {
-    let mut words = vec!["engine", "--lean", "--pages", "65536"];
+    let mut words = vec!["engine"];
     for mix in &args.mixes {
         words.extend(["--mix", mix]);
     }
     if args.json {
         words.push("--json");
     }
-    instructions::count("bench-engine", &words)
+    if args.instructions {
+        words.extend(["--lean", "--pages", "65536"]);
+        return instructions::count("bench-engine", &words);
+    }
+    if args.quick {
+        words.push("--quick");
+    }
+    super::measure("bench-engine", &words)
 }

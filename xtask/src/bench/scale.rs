@@ -2,10 +2,9 @@
 
 //! `bench scale`: measures the host's engine with many VMs and pools.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 
 use super::instructions;
-use crate::workspace;
 
 /// Measure the host's engine with 1 to 1000 VMs of 1 to 100 pools, without virtual machines
 ///
@@ -25,35 +24,14 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<bool> {
+    let pages = args.pages.to_string();
+    let mut words = vec!["scale", "--pages", &pages];
+    if args.json {
+        words.push("--json");
+    }
     if args.instructions {
-        let mut words = vec!["scale", "--pages", "4194304", "--rounds", "1"];
-        if args.json {
-            words.push("--json");
-        }
+        words.extend(["--rounds", "1"]);
         return instructions::count("bench-scale", &words);
     }
-    let mut command = workspace::cargo();
-    command
-        .args([
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "ddbench",
-            "--",
-            "scale",
-        ])
-        .arg("--out")
-        .arg(workspace::target().join("bench-scale"))
-        .args(["--pages", &args.pages.to_string()])
-        // The kernel maps its memory with huge pages.
-        .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
-    if args.json {
-        command.arg("--json");
-    }
-    let status = command.status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!("the benchmark failed, or missed a target ({status})");
-    }
-    Ok(true)
+    super::measure("bench-scale", &words)
 }

@@ -133,7 +133,7 @@ fn metadata(manifest: &Path) -> Result<Metadata> {
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    serde_json::from_slice(&output.stdout).context("cannot read what cargo says of the crates")
+    serde_json::from_slice(&output.stdout).context("cannot parse the output of cargo metadata")
 }
 
 /// Returns the violations in the dependencies of a crate.

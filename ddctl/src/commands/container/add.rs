@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000 in the SSD tier [default: that of --weight]
     #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
     ssd_weight: Option<u32>,
-    /// Where to cache its pages
+    /// Tiers that cache the pages
     #[arg(long, value_enum, default_value_t = Choice::Mem)]
     store: Choice,
     /// Which of its pages to cache: adaptive, fifo, workingset, tinylfu, s3 or mru

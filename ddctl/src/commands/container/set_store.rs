@@ -16,9 +16,9 @@ use ddnl::{PoolChange, reply::store_word};
 
 /// Choose where a container's pages are cached
 ///
-/// Pages in the memory tier move to the SSD tier in the background if the container goes there, as
-/// fast as its devices can be written. Pages in the SSD tier stay there until they are read, or until
-/// the memory tier has a lot of room for a container that is in memory.
+/// Pages in the memory tier move to the SSD tier in the background if the new store needs that, as
+/// fast as its devices can be written. Pages in the SSD tier stay there until they are read, or, if
+/// the new store has memory, until the memory tier has a lot of room.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
@@ -27,7 +27,7 @@ use ddnl::{PoolChange, reply::store_word};
 pub(crate) struct Arguments {
     /// Container by name, number or cgroup; `default` for pages outside of all containers
     container: String,
-    /// Where to cache its pages
+    /// Tiers that cache the pages
     #[arg(value_enum)]
     store: Choice,
 }

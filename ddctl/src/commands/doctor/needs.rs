@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The words behind `.symbol =` in a C file of the repository: of what is observed, and of
-    /// all else.
+    /// Returns the values of `.symbol =` in a C file of the repository: those of observers, and all
+    /// others.
     fn symbols(file: &str) -> [BTreeSet<String>; 2] {
         let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -121,7 +121,7 @@ mod tests {
         sets
     }
 
-    /// How the modules call what they only observe.
+    /// Prefixes of the modules' names for hooks that only observe.
     const OBSERVERS: [&str; 3] = ["observers", "ext4_changes", "destroy_hook"];
 
     fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What an archive for support contains: a fixed list, of which missing parts are left out.
+//! The contents of an archive for support: a fixed list, without parts that the machine does not
+//! have.
 
 use crate::{run, system::System};
 use ddabi::ABI_VERSION;
@@ -19,7 +20,7 @@ use std::{
 pub(super) struct Entry {
     /// Its name below the directory of the archive.
     pub(super) name: String,
-    /// What it is.
+    /// Its description.
     pub(super) about: String,
     /// Its content.
     pub(super) content: Vec<u8>,
@@ -56,7 +57,7 @@ const FILES: [(&str, &str); 6] = [
 /// The most bytes that are read of a file.
 const LARGEST: u64 = 1 << 20;
 
-/// The most bytes of the kernel log that are looked at.
+/// The most bytes of the kernel log that are read.
 const LOG: usize = 64 << 20;
 
 /// Reads everything that there is.
@@ -163,7 +164,7 @@ fn log(path: &Path) -> io::Result<String> {
         match rustix::io::read(&log, &mut record) {
             Ok(0) | Err(Errno::AGAIN) => break,
             Ok(count) => text.extend_from_slice(&record[..count]),
-            // The kernel has overwritten the next records, and goes on with later ones.
+            // The kernel has overwritten the next records. Reading continues with later ones.
             Err(Errno::PIPE | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

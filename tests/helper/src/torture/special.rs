@@ -201,7 +201,7 @@ impl Worker<'_> {
         };
         let disk = shown.open()?;
         // No range is zeroed: the loop driver calls the file's `fallocate` without
-        // `sb_start_write`, and ext4 warns if the filesystem is frozen meanwhile.
+        // `sb_start_write`, and ext4 warns if the filesystem is frozen at that time.
         let mut room = Aligned::new();
         let bytes = &mut room.buffer()[..len];
         bytes.copy_from_slice(self.invent(model, offset, len));

@@ -57,7 +57,7 @@ impl<'a> Owners<'a> {
         self.set("two", &[("MemoryMax", &format!("{}M", 220 + round))])?;
         self.update(&format!("{}m", 120 + round))?;
         let mib = |mib: u32| (u64::from(mib) << 20).to_string();
-        // policyd decides several times meanwhile, and must leave these values to their owners.
+        // policyd decides several times in between, and must leave these values to their owners.
         for _ in 0..3 {
             self.guest.shell("sleep 1")?;
             self.says("two", "memory.max", &mib(220 + round), &when)?;
