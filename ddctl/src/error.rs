@@ -113,6 +113,14 @@ impl Error {
         }
     }
 
+    /// Returns the kind of an error that is reported.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::BrokenPipe => None,
+            Self::Told { kind, .. } => Some(*kind),
+        }
+    }
+
     /// Returns the message.
     pub(crate) fn message(&self) -> &str {
         match self {

@@ -95,6 +95,16 @@ pub(crate) enum WeightReport {
         #[serde(skip_serializing_if = "Option::is_none")]
         ssd_weight: Option<u32>,
     },
+    /// Weight that a VM gets when it registers.
+    Later {
+        /// Name of the VM.
+        name: String,
+        /// The weight.
+        weight: u32,
+        /// The weight in the SSD tier, if that was given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ssd_weight: Option<u32>,
+    },
     /// Weight of a container.
     Container {
         /// Number of the container.

@@ -11,7 +11,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Keep the weights of a host's VMs and the sizes of its memory tier
+/// Keep the weights of a host's VMs, the sizes of its memory tier and the devices of its SSD tier
 #[derive(Debug, Parser)]
 #[command(
     name = "ddhostd",

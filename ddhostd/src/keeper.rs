@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Keeper {
     config: Config,
     vms: BTreeMap<u32, Known>,
-    /// The sizes of the tier are to be set.
+    /// The sizes of the tier, and the deadline of its devices, are to be set.
     sizes_due: bool,
 }
 
@@ -122,9 +122,10 @@ impl Keeper {
         }
     }
 
-    /// Returns whether the sizes of the tier are to be set.
+    /// Returns whether the sizes of the tier, or the deadline of its devices, are to be set.
     pub fn sizes_due(&self) -> bool {
-        self.sizes_due && !self.config.memory.is_empty()
+        let is_empty = self.config.memory.is_empty() && self.config.ssd.deadline.is_none();
+        self.sizes_due && !is_empty
     }
 
     /// The sizes of the tier were set.

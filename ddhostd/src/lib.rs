@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The daemon of a host: keeps the weights of VMs and the sizes of the memory tier.
+//! The daemon of a host: keeps the weights of VMs, the sizes of the memory tier and the devices of
+//! the SSD tier.
 //!
 //! - [`cli`]: the command line;
 //! - [`keeper`]: decides which VM gets which weight, without I/O;
+//! - [`disks`]: decides which devices are added to the SSD tier, without I/O;
 //! - [`runtime`]: the daemon's loop;
-//! - [`module`], [`names`]: the kernel module, and the names of VMs;
+//! - [`module`], [`names`], [`heads`]: the kernel module, the names of VMs, and data on devices;
 //! - [`rehearsal`]: what the daemon would do;
 //! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus;
 //! - [`accumulator`]: sums of the module's counters that do not fall when containers are removed.
@@ -16,6 +18,8 @@
 
 pub mod accumulator;
 pub mod cli;
+pub mod disks;
+pub mod heads;
 pub mod keeper;
 pub mod metrics;
 pub mod module;

@@ -15,6 +15,7 @@ use ddhostd::{
     runtime::{Places, Runtime},
 };
 use ddnl::{blocking, printable_json};
+use ddvm::Config;
 use serde::Serialize;
 use std::{
     fmt::Display,
@@ -65,25 +66,33 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 fn check(file: &Path) -> Result<ExitCode> {
     let places = Places::default();
     let config = places.load(file)?;
-    if let Some(warning) = places.window(&config) {
-        eprintln!("Warning: {warning}");
-    }
+    places.check_devices(&config)?;
+    warn(&places, &config);
     let entries = match config.entries.len() {
         1 => "1 entry".into(),
         entries => format!("{entries} entries"),
     };
-    writeln!(stdout(), "{}: OK, {entries}", file.display())?;
+    let devices = match config.ssd.devices.len() {
+        0 => String::new(),
+        1 => ", 1 device".into(),
+        devices => format!(", {devices} devices"),
+    };
+    writeln!(stdout(), "{}: OK, {entries}{devices}", file.display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn warn(places: &Places, config: &Config) {
+    for warning in places.warnings(config) {
+        eprintln!("Warning: {warning}");
+    }
 }
 
 fn dry_run(file: &Path, json: bool) -> Result<ExitCode> {
     let places = Places::default();
     let config = places.load(file)?;
     let mut host = blocking::Host::open()?;
-    let rehearsal = rehearse(&config, &mut host, &places.proc)?;
-    if let Some(warning) = places.window(&config) {
-        eprintln!("Warning: {warning}");
-    }
+    let rehearsal = rehearse(&config, &mut host, &places)?;
+    warn(&places, &config);
     print(&rehearsal, json)?;
     Ok(ExitCode::SUCCESS)
 }

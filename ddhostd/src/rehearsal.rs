@@ -5,19 +5,27 @@
 use crate::{
     keeper::rule,
     report::{Rule, show_weights, table},
+    runtime::Places,
 };
 use anyhow::{Result, anyhow};
+use ddabi::genl::AUTOMATIC;
 use ddconf::size::show_pages;
-use ddnl::HostControl;
-use ddvm::{Config, Vmm, tier};
+use ddnl::{Device, HostControl};
+use ddvm::{
+    Config, Vmm,
+    ssd::{self, Listed},
+    tier,
+};
 use serde::Serialize;
-use std::{fmt, path::Path};
+use std::fmt;
 
 /// What the daemon would do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rehearsal {
     /// The sizes of the tier that would be changed.
     pub sizes: Vec<SizeChange>,
+    /// The devices that the file lists.
+    pub devices: Vec<DeviceChange>,
     /// The registered VMs.
     pub vms: Vec<VmChange>,
 }
@@ -31,6 +39,32 @@ pub struct SizeChange {
     pub pages: u64,
     /// What it would be.
     pub new_pages: u64,
+}
+
+/// A device that the file lists.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct DeviceChange {
+    /// Its path.
+    pub path: String,
+    /// What would become of it.
+    pub fate: Fate,
+}
+
+/// What would become of a device.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// It would stay as it is.
+    Kept,
+    /// Its write budget would change from the first to the second number of pages in a second; 0
+    /// means no limit.
+    Budget(u64, u64),
+    /// It would be added to the SSD tier.
+    Added,
+    /// It would be added as soon as it is there.
+    Absent,
+    /// It would not be added, for a reason.
+    Refused(String),
 }
 
 /// A registered VM.
@@ -53,9 +87,10 @@ pub struct VmChange {
     pub rule: Rule,
 }
 
-/// Finds out what a configuration would change at a module, given `/proc`.
-pub fn rehearse(config: &Config, host: &mut dyn HostControl, proc: &Path) -> Result<Rehearsal> {
+/// Finds out what a configuration would change at a module.
+pub fn rehearse(config: &Config, host: &mut dyn HostControl, places: &Places) -> Result<Rehearsal> {
     let status = host.status()?;
+    let proc = &places.proc;
     let memory = tier::memory(&proc.join("meminfo"))?;
     let sizes = config
         .memory
@@ -69,6 +104,12 @@ pub fn rehearse(config: &Config, host: &mut dyn HostControl, proc: &Path) -> Res
             status.batch.into(),
             sizes.batch.map(Into::into),
         ),
+        ("keep-free", status.keep_free, chosen(sizes.keep_free)),
+        (
+            "promote-free",
+            status.promote_free,
+            chosen(sizes.promote_free),
+        ),
     ];
     let sizes = sizes.into_iter().filter_map(|(size, pages, new)| {
         let new_pages = new.filter(|new| *new != pages)?;
@@ -77,6 +118,11 @@ pub fn rehearse(config: &Config, host: &mut dyn HostControl, proc: &Path) -> Res
             pages,
             new_pages,
         })
+    });
+    let present = host.devices()?;
+    let devices = config.ssd.devices.iter().map(|listed| DeviceChange {
+        path: listed.path.clone(),
+        fate: fate(listed, &present, places),
     });
     let vms = host.vms()?;
     let vmms = Vmm::all(proc, vms.iter().map(|vm| vm.pid));
@@ -94,8 +140,58 @@ pub fn rehearse(config: &Config, host: &mut dyn HostControl, proc: &Path) -> Res
     });
     Ok(Rehearsal {
         sizes: sizes.collect(),
+        devices: devices.collect(),
         vms: vms.collect(),
     })
+}
+
+/// What the module chooses is not known before.
+fn chosen(threshold: Option<u64>) -> Option<u64> {
+    threshold.filter(|pages| *pages != AUTOMATIC)
+}
+
+fn fate(listed: &Listed, present: &[Device], places: &Places) -> Fate {
+    let path = places.device(&listed.path);
+    let is_it = |device: &&Device| ssd::is_same(&places.device(&device.path), &path);
+    match present.iter().find(is_it) {
+        Some(device) => {
+            let old = device.stats.write_budget;
+            let new = listed.write_budget;
+            let new = new.map(|rate| rate.pages(device.stats.places));
+            match new.filter(|new| *new != old) {
+                Some(new) => Fate::Budget(old, new),
+                None => Fate::Kept,
+            }
+        }
+        None if !path.exists() => Fate::Absent,
+        None => match ssd::has_data(&path) {
+            Ok(false) => Fate::Added,
+            Ok(true) => Fate::Refused("there are data on it".into()),
+            Err(error) => Fate::Refused(format!("it cannot be read: {error}")),
+        },
+    }
+}
+
+/// For people.
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let budget = |pages: u64| match pages {
+            0 => "unlimited".into(),
+            _ => format!("{} a second", show_pages(pages)),
+        };
+        match self {
+            Self::Kept => f.write_str("is in the SSD tier and would stay as it is"),
+            Self::Budget(old, new) => write!(
+                f,
+                "write budget {} would become {}",
+                budget(*old),
+                budget(*new)
+            ),
+            Self::Added => f.write_str("would be added to the SSD tier"),
+            Self::Absent => f.write_str("is not there, and would be added when it is"),
+            Self::Refused(reason) => write!(f, "would not be added: {reason}"),
+        }
+    }
 }
 
 /// For people.
@@ -109,6 +205,9 @@ impl fmt::Display for Rehearsal {
         {
             let (old, new) = (show_pages(*pages), show_pages(*new_pages));
             writeln!(f, "{size}: {old} would become {new}")?;
+        }
+        for DeviceChange { path, fate } in &self.devices {
+            writeln!(f, "{path}: {fate}")?;
         }
         if self.vms.is_empty() {
             return writeln!(f, "No VM is registered");

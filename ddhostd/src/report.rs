@@ -3,6 +3,7 @@
 //! The state of the daemon. Its JSON is an interface: see `docs/ddhostd.md`.
 
 use crate::{
+    disks::Disk,
     keeper::{Keeper, Known, rule},
     metrics::Measured,
 };
@@ -31,6 +32,8 @@ pub struct Report {
     pub refused: Option<String>,
     /// The module's memory tier; absent while the module is not loaded.
     pub tier: Option<Tier>,
+    /// The devices that the file lists.
+    pub devices: Vec<DeviceReport>,
     /// The registered VMs.
     pub vms: Vec<VmReport>,
     /// What is told to Prometheus only.
@@ -53,6 +56,15 @@ pub struct Tier {
     pub floor_pages: u64,
     /// The module's counters.
     pub counters: Counters,
+}
+
+/// A device that the file lists.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DeviceReport {
+    /// Its path.
+    pub path: String,
+    /// The module's word for its state; absent while it is not in the SSD tier.
+    pub state: Option<String>,
 }
 
 /// A registered VM.
@@ -152,6 +164,14 @@ pub(crate) fn vms(keeper: &Keeper) -> Vec<VmReport> {
     keeper.vms().iter().map(report).collect()
 }
 
+/// Returns what is told of a device of the file.
+pub(crate) fn device(disk: &Disk) -> DeviceReport {
+    DeviceReport {
+        path: disk.listed.path.clone(),
+        state: disk.word.map(Into::into),
+    }
+}
+
 /// Returns the memory tier of a module.
 pub(crate) fn tier(status: &HostStatus) -> Tier {
     Tier {
@@ -185,6 +205,11 @@ impl fmt::Display for Report {
                 show_pages(tier.floor_pages)
             )?,
             None => writeln!(f, "Memory tier: none, doubledecker_host is not loaded")?,
+        }
+        for device in &self.devices {
+            let state = device.state.as_deref();
+            let state = state.unwrap_or("not in the SSD tier");
+            writeln!(f, "Device {}: {state}", device.path)?;
         }
         if self.vms.is_empty() {
             writeln!(f, "No VM is registered")?;

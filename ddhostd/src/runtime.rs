@@ -2,15 +2,19 @@
 
 //! The daemon's loop: asks the module, sets what is due, and reports.
 
+mod devices;
+
 use crate::{
     accumulator::Accumulator,
+    disks::Disk,
+    heads::Heads,
     keeper::Keeper,
     metrics::{self, Measured},
     module::Module,
     names::Names,
     report::{self, Report},
 };
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use ddabi::genl;
 use dddaemon::{
     event_loop::Request,
@@ -19,10 +23,11 @@ use dddaemon::{
     service::{Pulse, Service},
     show::Show,
 };
-use ddnl::{AsyncHostControl, HostStatus};
+use ddnl::{AsyncHostControl, ConfigChange, HostStatus};
 use ddvm::{Config, config::Unlisted, tier};
 use std::{
     fs,
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -39,6 +44,8 @@ pub struct Places {
     pub proc: PathBuf,
     /// `/sys`.
     pub sys: PathBuf,
+    /// `/`, for devices.
+    pub root: PathBuf,
 }
 
 impl Default for Places {
@@ -46,6 +53,7 @@ impl Default for Places {
         Self {
             proc: "/proc".into(),
             sys: "/sys".into(),
+            root: "/".into(),
         }
     }
 }
@@ -56,9 +64,37 @@ impl Places {
         Config::load(path, &self.proc.join("meminfo")).map_err(|problems| anyhow!(problems))
     }
 
+    /// Returns where a device with this absolute path is.
+    pub fn device(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Fails if the file lists a device that is there and is none.
+    pub fn check_devices(&self, config: &Config) -> Result<()> {
+        for listed in &config.ssd.devices {
+            let metadata = fs::metadata(self.device(&listed.path));
+            if metadata.is_ok_and(|metadata| !metadata.file_type().is_block_device()) {
+                bail!(
+                    "line {}: {} is no block device; `losetup --direct-io=on --find --show {1}` \
+                     makes one of a file",
+                    listed.line,
+                    listed.path
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what an administrator may not expect of a configuration that is in force.
+    pub fn warnings(&self, config: &Config) -> Vec<String> {
+        let devices = config.ssd.devices.iter();
+        let devices = devices.filter_map(|listed| listed.warning());
+        self.window(config).into_iter().chain(devices).collect()
+    }
+
     /// Returns a warning if VMs may use the cache before the daemon denies it. `None` of the
     /// module's parameter means that the module is not loaded.
-    pub fn window(&self, config: &Config) -> Option<String> {
+    fn window(&self, config: &Config) -> Option<String> {
         let parameter = "module/doubledecker_host/parameters/default_weight";
         let text = fs::read_to_string(self.sys.join(parameter)).ok();
         let weight: u32 = text.and_then(|text| text.trim().parse().ok())?;
@@ -89,6 +125,9 @@ pub struct Runtime<M: Module, S: Service> {
     module: M,
     control: Option<M::Control>,
     names: Names,
+    /// The devices of the file.
+    disks: Vec<Disk>,
+    heads: Heads,
     accumulator: Accumulator,
     service: S,
     show: Show<Report>,
@@ -107,7 +146,7 @@ struct State {
     /// Why the sizes could not be set.
     sizes: Option<String>,
     refused: Option<String>,
-    warning: Option<String>,
+    warnings: Vec<String>,
     loads: u64,
     /// Empty unless metrics are served.
     measured: Measured,
@@ -120,6 +159,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let now = Instant::now();
         Ok(Self {
             path: path.into(),
+            disks: disks(&config),
+            heads: Heads::default(),
             keeper: Keeper::new(config),
             module,
             control: None,
@@ -151,6 +192,10 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 (vm, pid, vmm) = self.names.next() => {
                     self.keeper.identified(vm, pid, vmm, true);
                     self.apply().await;
+                    self.publish();
+                }
+                (path, has_data) = self.heads.next() => {
+                    self.examined(path, has_data).await;
                     self.publish();
                 }
                 stream = self.show.reader() => {
@@ -205,11 +250,17 @@ impl<M: Module, S: Service> Runtime<M, S> {
     /// The module is gone, or is another one.
     fn leave(&mut self) {
         self.control = None;
-        self.keeper.forget();
-        self.accumulator.forget();
+        self.forget();
         self.state.status = None;
         self.state.sizes = None;
         self.state.measured = Measured::default();
+    }
+
+    /// The module has nothing of what was set.
+    fn forget(&mut self) {
+        self.keeper.forget();
+        self.accumulator.forget();
+        self.disks.iter_mut().for_each(Disk::begin);
     }
 
     /// Asks the module, and sets what is due.
@@ -241,7 +292,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     async fn ask(&mut self) -> ddnl::Result<()> {
         if self.control.is_none() {
             self.control = Some(self.module.connect().await?);
-            self.keeper.forget();
+            self.forget();
             info!("found the kernel module doubledecker_host");
             self.warn();
         }
@@ -252,9 +303,11 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let before = self.state.status.replace(status.clone());
         // A module counts its calls from 0: this one was loaded since the last look.
         if before.is_some_and(|before| before.counters.calls > status.counters.calls) {
-            self.keeper.forget();
-            self.accumulator.forget();
+            self.forget();
         }
+        let Some(control) = &mut self.control else {
+            return Ok(());
+        };
         let vms = control.vms().await?;
         let now = self.start.elapsed();
         for (vm, pid) in self.keeper.listed(now, vms) {
@@ -266,6 +319,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let known = known.get(&vm);
             known.is_some_and(|known| known.vm.pid == pid)
         });
+        self.look_at_devices().await?;
         self.measure(status).await
     }
 
@@ -332,8 +386,12 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
         let memory = tier::memory(&self.places.proc.join("meminfo"));
         let change = match memory.map(|memory| {
-            let sizes = self.keeper.config().memory;
-            sizes.change(memory, Some(status.capacity))
+            let config = self.keeper.config();
+            let change = config.memory.change(memory, Some(status.capacity));
+            change.map(|change| ConfigChange {
+                deadline: config.ssd.deadline.map(|ms| ms * 1000),
+                ..change
+            })
         }) {
             Ok(Ok(change)) => control.configure(&change).await.map(|_| change),
             Ok(Err(wrong)) => Err(ddnl::Error::Invalid {
@@ -368,6 +426,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 info!("configuration read anew");
                 self.state.refused = None;
                 self.state.sizes = None;
+                self.disks = disks(&config);
                 self.keeper.reload(config);
                 self.open_show().await;
                 self.warn();
@@ -383,11 +442,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
 
     /// Warns of what an administrator may not expect, once.
     fn warn(&mut self) {
-        let warning = self.places.window(self.keeper.config());
-        if let Some(warning) = warning.as_ref().filter(|_| warning != self.state.warning) {
-            warn!("{warning}");
+        let warnings = self.places.warnings(self.keeper.config());
+        for warning in &warnings {
+            if !self.state.warnings.contains(warning) {
+                warn!("{warning}");
+            }
         }
-        self.state.warning = warning;
+        self.state.warnings = warnings;
     }
 
     /// Tells everyone how things stand.
@@ -412,21 +473,32 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let trouble = known.trouble.as_ref()?;
             Some(format!("VM {}: {trouble}", known.vm.id))
         });
+        let of_devices = self.disks.iter().filter_map(|disk| {
+            let trouble = disk.trouble.as_ref()?;
+            Some(format!("device {}: {trouble}", disk.listed.path))
+        });
         let troubles: Vec<String> = [&self.state.absent, &self.state.sizes]
             .into_iter()
             .flatten()
             .cloned()
+            .chain(of_devices)
             .chain(of_vms)
             .collect();
         Report {
             healthy: troubles.is_empty() && self.state.refused.is_none(),
             troubles,
-            warnings: self.state.warning.iter().cloned().collect(),
+            warnings: self.state.warnings.clone(),
             loads: self.state.loads,
             refused: self.state.refused.clone(),
             tier: self.state.status.as_ref().map(report::tier),
+            devices: self.disks.iter().map(report::device).collect(),
             vms: report::vms(&self.keeper),
             measured: self.state.measured.clone(),
         }
     }
+}
+
+/// Returns the devices of a configuration.
+fn disks(config: &Config) -> Vec<Disk> {
+    config.ssd.devices.iter().cloned().map(Disk::new).collect()
 }

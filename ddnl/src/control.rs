@@ -161,6 +161,12 @@ pub trait AsyncHostControl {
     /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
     /// background because they are beyond the limit.
     fn configure(&mut self, change: &ConfigChange) -> impl Future<Output = Result<u64>>;
+    /// Adds a block device to the SSD tier, whose content is lost. Returns its number.
+    fn add_device(&mut self, path: &str) -> impl Future<Output = Result<u32>>;
+    /// Takes a device out of the SSD tier, as [`HostControl::remove_device`] does.
+    fn remove_device(&mut self, device: u32) -> impl Future<Output = Result<u64>>;
+    /// Sets the number of pages that may be written to a device in a second; 0 means no limit.
+    fn set_write_budget(&mut self, device: u32, pages: u64) -> impl Future<Output = Result<()>>;
 }
 
 /// Events of a module, one after the other.

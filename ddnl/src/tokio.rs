@@ -125,6 +125,19 @@ impl AsyncHostControl for Host {
     async fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
         self.0.call(&call::host::configure(change)).await
     }
+
+    async fn add_device(&mut self, path: &str) -> Result<u32> {
+        self.0.call(&call::host::add_device(path)?).await
+    }
+
+    async fn remove_device(&mut self, device: u32) -> Result<u64> {
+        self.0.call(&call::host::remove_device(device)).await
+    }
+
+    async fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()> {
+        let call = call::host::set_write_budget(device, pages);
+        self.0.call(&call).await
+    }
 }
 
 /// The guest module on tokio.

@@ -4,6 +4,7 @@
 
 use crate::{
     selector::{Pattern, Selector},
+    ssd::{DEADLINES, LONGEST_PATH, Listed, MOST_DEVICES, Ssd},
     tier::{self, Sizes, Wrong},
     vmm::Vmm,
 };
@@ -29,6 +30,8 @@ pub struct Config {
     pub unlisted: Unlisted,
     /// Sizes of the memory tier.
     pub memory: Sizes,
+    /// Settings of the SSD tier.
+    pub ssd: Ssd,
     /// Path of the status socket; without it there is none.
     pub status_socket: Option<PathBuf>,
     /// Address at which metrics are served; without it they are not served.
@@ -133,6 +136,7 @@ impl Default for Config {
         Self {
             unlisted: Unlisted::Allow(DEFAULT_WEIGHT),
             memory: Sizes::default(),
+            ssd: Ssd::default(),
             status_socket: Some(SOCKET.into()),
             metrics: None,
             entries: Vec::new(),
@@ -152,6 +156,9 @@ fn top(reader: &mut Reader<'_>, table: &DeTable<'_>, memory: u64) -> Config {
     config.metrics = section.parsed("metrics", |text| address(text, DDHOSTD_PORT));
     if let Some(below) = section.table("memory") {
         config.memory = sizes(section.reader.section(below, " in [memory]"), memory);
+    }
+    if let Some(below) = section.table("ssd") {
+        config.ssd = ssd(section.reader.section(below, " in [ssd]"));
     }
     if let Some(value) = section.value("vm") {
         config.entries = entries(section.reader, value);
@@ -191,27 +198,98 @@ fn socket(text: &str) -> Result<Option<PathBuf>, String> {
 }
 
 fn sizes(mut section: Section<'_, '_, '_>, memory: u64) -> Sizes {
-    let mut places = [None, None, None];
-    let mut size = |place: usize, key| {
-        places[place] = section.value(key).map(|value| value.span());
-        section.parsed(key, str::parse)
-    };
+    let place =
+        |section: &mut Section<'_, '_, '_>, key| section.value(key).map(|value| value.span());
+    let capacity = place(&mut section, "capacity");
+    let floor = place(&mut section, "floor");
+    let batch = place(&mut section, "eviction-batch");
+    let keep_free = place(&mut section, "keep-free");
     let sizes = Sizes {
-        capacity: size(0, "capacity"),
-        floor: size(1, "floor"),
-        batch: size(2, "eviction-batch"),
+        capacity: section.parsed("capacity", str::parse),
+        floor: section.parsed("floor", str::parse),
+        batch: section.parsed("eviction-batch", str::parse),
+        keep_free: section.parsed("keep-free", str::parse),
+        promote_free: section.parsed("promote-free", str::parse),
     };
     if let Err(wrong) = sizes.change(memory, None) {
         let place = match wrong {
-            Wrong::Capacity(..) => 0,
-            Wrong::Floor(..) => 1,
-            Wrong::Batch => 2,
+            Wrong::Capacity(..) => capacity,
+            Wrong::Floor(..) => floor,
+            Wrong::Batch => batch,
+            Wrong::KeepFree(..) => keep_free,
         };
         let message = format!("{}: {}", wrong.message(), wrong.advice());
-        section.problem(places[place].clone().unwrap_or_default(), message);
+        section.problem(place.unwrap_or_default(), message);
     }
     section.end();
     sizes
+}
+
+fn ssd(mut section: Section<'_, '_, '_>) -> Ssd {
+    let at = section.value("deadline-ms").map(|value| value.span());
+    let deadline = section.whole("deadline-ms", *DEADLINES.end());
+    if deadline.is_some_and(|ms| ms < *DEADLINES.start()) {
+        let message = format!("`deadline-ms` must be at least {}", DEADLINES.start());
+        section.problem(at.unwrap_or_default(), message);
+    }
+    let mut devices = Vec::new();
+    if let Some(value) = section.value("device") {
+        devices = listed(section.reader, value);
+    }
+    section.end();
+    Ssd { deadline, devices }
+}
+
+fn listed(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Listed> {
+    let Some(items) = value.get_ref().as_array() else {
+        let message = "`device` is a list: begin each device with `[[ssd.device]]`";
+        reader.problem(value.span(), message);
+        return Vec::new();
+    };
+    let mut devices: Vec<Listed> = Vec::new();
+    for item in items {
+        let Some(table) = item.get_ref().as_table() else {
+            reader.problem(item.span(), "a device is a table of keys and values");
+            continue;
+        };
+        let at = item.span();
+        let Some(device) = device(reader.section(table, " in [[ssd.device]]"), &at) else {
+            continue;
+        };
+        if let Some(twin) = devices.iter().find(|one| one.path == device.path) {
+            let message = format!("{} is in line {} already", device.path, twin.line);
+            reader.problem(at, message);
+        } else if devices.len() == MOST_DEVICES {
+            let message = format!("the SSD tier has at most {MOST_DEVICES} devices");
+            reader.problem(at, message);
+        }
+        devices.push(device);
+    }
+    devices
+}
+
+fn device(mut section: Section<'_, '_, '_>, at: &Range<usize>) -> Option<Listed> {
+    if !section.has("path") {
+        section.problem(at.clone(), "this device has no `path`");
+    }
+    let path = section.parsed("path", |text| {
+        let path = Path::new(text);
+        let is_plain = path.is_absolute() && path.file_name().is_some();
+        match is_plain && text.len() <= LONGEST_PATH && !text.contains('\0') {
+            true => Ok(text.to_owned()),
+            false => Err(format!(
+                "must be the absolute path of a block device, of at most {LONGEST_PATH} bytes"
+            )),
+        }
+    });
+    let write_budget = section.parsed("write-budget", str::parse);
+    let line = section.reader.line(at);
+    section.end();
+    path.map(|path| Listed {
+        line,
+        path,
+        write_budget,
+    })
 }
 
 fn entries(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Entry> {
@@ -274,6 +352,7 @@ fn entry(mut section: Section<'_, '_, '_>, at: &Range<usize>) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ssd::Rate, tier::Threshold};
 
     const MEMORY: u64 = 8 << 30;
 
@@ -329,6 +408,31 @@ host.toml: line 13, column 1: this entry has no `weight`";
     }
 
     #[test]
+    fn the_ssd_tier_has_devices() {
+        let device = |number: usize| format!("[[ssd.device]]\npath = \"/dev/mapper/{number}\"\n");
+        let text = format!(
+            "[memory]\nkeep-free = \"auto\"\npromote-free = \"1%\"\n[ssd]\ndeadline-ms = 50\n{}\
+             write-budget = \"0.5dwpd\"\n{}",
+            device(1),
+            device(2)
+        );
+        let config = Config::parse(&text, MEMORY).unwrap();
+        let listed = |line, number: usize, write_budget| Listed {
+            line,
+            path: format!("/dev/mapper/{number}"),
+            write_budget,
+        };
+        let devices = vec![listed(6, 1, Some(Rate::Size(0.5))), listed(9, 2, None)];
+        let deadline = Some(50);
+        assert_eq!(config.ssd, Ssd { deadline, devices });
+        assert_eq!(config.memory.keep_free, Some(Threshold::Automatic));
+        let text: String = (0..=MOST_DEVICES).map(device).collect();
+        let problems = problems(&text);
+        let message = "line 33, column 1: the SSD tier has at most 16 devices";
+        assert!(problems.contains(message), "{problems}");
+    }
+
+    #[test]
     fn keys_without_effect_are_refused() {
         for (text, message) in [
             (
@@ -354,6 +458,42 @@ host.toml: line 13, column 1: this entry has no `weight`";
             (
                 "[[vm]]\nname = \"a\"\nweight = 1\n[[vm]]\nweight = 2\nname = \"a\"\n",
                 "line 4, column 1: the entry in line 1 is for name `a` already, and comes first",
+            ),
+            (
+                "[memory]\ncapacity = \"1G\"\nkeep-free = \"600M\"\n",
+                "line 3, column 13: 600.0 MiB to be kept free is more than half of the capacity of 1.00 GiB",
+            ),
+            (
+                "[ssd]\ndeadline-ms = 0\n",
+                "line 2, column 15: `deadline-ms` must be at least 1",
+            ),
+            (
+                "[ssd]\ndeadline-ms = 10001\n",
+                "line 2, column 15: `deadline-ms` must be a whole number from 0 to 10000",
+            ),
+            (
+                "[ssd]\ndevice = 1\n",
+                "line 2, column 10: `device` is a list: begin each device with `[[ssd.device]]`",
+            ),
+            (
+                "[[ssd.device]]\nwrite-budget = \"20M\"\n",
+                "line 1, column 1: this device has no `path`",
+            ),
+            (
+                "[[ssd.device]]\npath = \"sdb\"\n",
+                "line 2, column 8: `path`: must be the absolute path of a block device",
+            ),
+            (
+                "[[ssd.device]]\npath = \"/dev/x\"\nwrite-budget = \"much\"\n",
+                "line 3, column 16: `write-budget`: `much` is not a size",
+            ),
+            (
+                "[[ssd.device]]\npath = \"/dev/x\"\nreserve = \"1G\"\n",
+                "line 3, column 1: unknown key `reserve` in [[ssd.device]]; known are path, write-budget",
+            ),
+            (
+                "[[ssd.device]]\npath = \"/dev/x\"\n[[ssd.device]]\npath = \"/dev/x\"\n",
+                "line 3, column 1: /dev/x is in line 1 already",
             ),
             (
                 "default = \"deny\"\n\ndefault = \"allow\"\n",

@@ -5,10 +5,10 @@
 use crate::{
     config::{Config, Weights},
     selector::Selector,
+    ssd::Rate,
     tier::Sizes,
     vmm::Vmm,
 };
-use ddconf::size::Size;
 use std::{
     fs::{self, Permissions},
     io::{self, Write},
@@ -100,15 +100,104 @@ impl Editor {
             return Err("`memory` is not a table".into());
         };
         for (key, size) in [
-            ("capacity", sizes.capacity),
-            ("floor", sizes.floor),
-            ("eviction-batch", sizes.batch),
+            ("capacity", text(sizes.capacity)),
+            ("floor", text(sizes.floor)),
+            ("eviction-batch", text(sizes.batch)),
+            ("keep-free", text(sizes.keep_free)),
+            ("promote-free", text(sizes.promote_free)),
         ] {
-            if let Some(value) = size.map(|size: Size| Value::from(size.to_string())) {
+            if let Some(value) = size {
                 set_like(memory, key, value);
             }
         }
         parse(&self.path, &self.document.to_string(), self.memory).map(drop)
+    }
+
+    /// Sets how many milliseconds guests wait for a device of the SSD tier.
+    pub fn set_deadline(&mut self, ms: u32) -> Result<(), String> {
+        if !self.document.contains_key("ssd") {
+            let table = self.new_table(true);
+            self.document.insert("ssd", Item::Table(table));
+        }
+        set_like(self.ssd()?, "deadline-ms", i64::from(ms).into());
+        Ok(())
+    }
+
+    /// Sets the write budget of a device of the SSD tier, if it is given: in its entry, or in a new
+    /// one behind the others. `is_it` tells whether a path is that of the device.
+    pub fn set_device(
+        &mut self,
+        path: &str,
+        is_it: impl Fn(&str) -> bool,
+        write_budget: Option<Rate>,
+    ) -> Result<(), String> {
+        let budget = text(write_budget);
+        let at = self.device(is_it)?;
+        if at.is_none() {
+            let is_first = self.devices()?.is_none();
+            let is_last = !self.document.contains_key("ssd");
+            let mut entry = self.new_table(is_last);
+            set(&mut entry, "path", path.into());
+            if is_first {
+                let ssd = self.document.entry("ssd").or_insert_with(|| {
+                    let mut table = Table::new();
+                    table.set_implicit(true);
+                    Item::Table(table)
+                });
+                let missing = || "`ssd` is not a table".to_owned();
+                let ssd = ssd.as_table_like_mut().ok_or_else(missing)?;
+                ssd.insert("device", Item::ArrayOfTables(ArrayOfTables::new()));
+            }
+            if let Some(devices) = self.devices()? {
+                devices.push(entry);
+            }
+        }
+        if let Some((devices, value)) = self.devices()?.zip(budget) {
+            let at = at.unwrap_or(devices.len() - 1);
+            if let Some(entry) = devices.get_mut(at) {
+                set(entry, "write-budget", value);
+            }
+        }
+        parse(&self.path, &self.document.to_string(), self.memory).map(drop)
+    }
+
+    /// Removes the entry of a device of the SSD tier, if there is one.
+    pub fn remove_device(&mut self, is_it: impl Fn(&str) -> bool) -> Result<(), String> {
+        let at = self.device(is_it)?;
+        if let Some((devices, at)) = self.devices()?.zip(at) {
+            devices.remove(at);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of a device's entry, from 0.
+    fn device(&mut self, is_it: impl Fn(&str) -> bool) -> Result<Option<usize>, String> {
+        let Some(devices) = self.devices()? else {
+            return Ok(None);
+        };
+        let path = |entry: &Table| entry.get("path")?.as_str().map(str::to_owned);
+        let mut paths = devices.iter().map(path);
+        Ok(paths.position(|path| path.is_some_and(|path| is_it(&path))))
+    }
+
+    fn ssd(&mut self) -> Result<&mut dyn toml_edit::TableLike, String> {
+        let ssd = self.document.get_mut("ssd");
+        let ssd = ssd.and_then(Item::as_table_like_mut);
+        ssd.ok_or_else(|| "`ssd` is not a table".into())
+    }
+
+    /// Returns the entries of devices, if there are any.
+    fn devices(&mut self) -> Result<Option<&mut ArrayOfTables>, String> {
+        let path = self.path.display().to_string();
+        let ssd = self.document.get_mut("ssd");
+        let Some(devices) = ssd.and_then(|ssd| ssd.get_mut("device")) else {
+            return Ok(None);
+        };
+        devices.as_array_of_tables_mut().map(Some).ok_or_else(|| {
+            format!(
+                "{path}: `device` is written in one line: write devices as `[[ssd.device]]` tables"
+            )
+        })
     }
 
     /// Writes the file in one step, if it is valid. Returns its path and its content.
@@ -148,6 +237,11 @@ impl Editor {
 
 fn parse(path: &Path, text: &str, memory: u64) -> Result<Config, String> {
     Config::parse(text, memory).map_err(|problems| ddconf::list(path, &problems))
+}
+
+/// Returns what the file says for something, if it is given.
+fn text(it: Option<impl ToString>) -> Option<Value> {
+    it.map(|it| Value::from(it.to_string()))
 }
 
 /// Sets the weights of an entry.
@@ -207,6 +301,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ddconf::size::Size;
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
@@ -296,7 +391,7 @@ mod tests {
         let sizes = Sizes {
             capacity: Some(Size::Percent(25.0)),
             batch: Some(Size::Bytes(4 << 20)),
-            floor: None,
+            ..Sizes::default()
         };
         let wanted = TEXT.replace(
             "\"1G\" # small\n",
@@ -306,6 +401,68 @@ mod tests {
         assert_eq!(edit(TEXT, set), wanted);
         let memory = "\n[memory]\ncapacity = \"25%\"\neviction-batch = \"4MiB\"\n";
         assert_eq!(edit("# A.\n", set), format!("# A.\n{memory}"));
+    }
+
+    #[test]
+    fn thresholds_are_kept() {
+        let sizes = Sizes {
+            keep_free: Some("16M".parse().unwrap()),
+            promote_free: Some("auto".parse().unwrap()),
+            ..Sizes::default()
+        };
+        let text = edit("", |editor| editor.set_sizes(&sizes).unwrap());
+        assert_eq!(
+            text,
+            "\n[memory]\nkeep-free = \"16MiB\"\npromote-free = \"auto\"\n"
+        );
+    }
+
+    #[test]
+    fn devices_are_kept_and_removed() {
+        let add = |text: &str, path: &str, budget: Option<&str>| {
+            edit(text, |editor| {
+                let budget = budget.map(|budget| budget.parse().unwrap());
+                editor
+                    .set_device(path, |other| other == path, budget)
+                    .unwrap();
+            })
+        };
+        let one = add(TEXT, "/dev/a", None);
+        assert_eq!(one, format!("{TEXT}\n[[ssd.device]]\npath = \"/dev/a\"\n"));
+        let two = add(&one, "/dev/b", Some("20M"));
+        let second = "\n[[ssd.device]]\npath = \"/dev/b\"\nwrite-budget = \"20MiB\"\n";
+        assert_eq!(two, format!("{one}{second}"));
+        let changed = add(
+            &two.replace("20MiB\"", "20MiB\" # cheap"),
+            "/dev/b",
+            Some("none"),
+        );
+        assert_eq!(changed, two.replace("20MiB\"", "none\" # cheap"));
+        assert_eq!(add(&two, "/dev/b", None), two);
+        let remove = |text: &str, path: &str| {
+            edit(text, |editor| {
+                editor.remove_device(|other| other == path).unwrap();
+            })
+        };
+        assert_eq!(remove(&two, "/dev/b"), one);
+        assert_eq!(remove(&remove(&two, "/dev/b"), "/dev/a"), TEXT);
+        assert_eq!(remove(&two, "/dev/c"), two);
+        assert_eq!(remove(TEXT, "/dev/c"), TEXT);
+    }
+
+    #[test]
+    fn the_deadline_is_kept_beside_devices() {
+        let deadline = |text: &str| edit(text, |editor| editor.set_deadline(50).unwrap());
+        assert_eq!(deadline(""), "\n[ssd]\ndeadline-ms = 50\n");
+        let text =
+            "# The tier.\n[ssd]\ndeadline-ms = 5 # short\n\n[[ssd.device]]\npath = \"/dev/a\"\n";
+        assert_eq!(deadline(text), text.replace("= 5 ", "= 50 "));
+        let devices = "[[ssd.device]]\npath = \"/dev/a\"\n";
+        let config = Config::parse(&deadline(devices), MEMORY).unwrap();
+        assert_eq!(
+            (config.ssd.deadline, config.ssd.devices.len()),
+            (Some(50), 1)
+        );
     }
 
     #[test]
@@ -353,11 +510,17 @@ mod tests {
                 "vm = [{ name = \"a\", weight = 1 }]\n",
                 "`vm` is written in one line",
             ),
+            (
+                "ssd = { device = [{ path = \"/dev/a\" }] }\n",
+                "`device` is written in one line",
+            ),
         ] {
             fs::write(&path, text).unwrap();
             let opened = Editor::open(&path, MEMORY);
-            let changed = opened
-                .and_then(|mut editor| editor.set_weights("web", &vm("web"), Weights::both(5)));
+            let changed = opened.and_then(|mut editor| {
+                editor.set_device("/dev/b", |_| false, None)?;
+                editor.set_weights("web", &vm("web"), Weights::both(5))
+            });
             let error = changed.unwrap_err();
             assert!(error.contains(message), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);

@@ -6,7 +6,8 @@
 //! - [`vmm`]: the names of a VM, from the process of its VMM;
 //! - [`config`]: `/etc/doubledecker/host.toml`, with [`selector`] for the VMs that an entry is for;
 //! - [`editor`]: changes of that file which keep comments and order;
-//! - [`tier`]: sizes of the memory tier, and which of them are possible.
+//! - [`tier`]: sizes of the memory tier, and which of them are possible;
+//! - [`ssd`]: settings of the SSD tier.
 //!
 //! See `docs/ddhostd.md`.
 
@@ -15,6 +16,7 @@
 pub mod config;
 pub mod editor;
 pub mod selector;
+pub mod ssd;
 pub mod tier;
 pub mod vmm;
 

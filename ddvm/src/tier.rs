@@ -2,9 +2,10 @@
 
 //! Sizes of the memory tier, and which of them are possible on a machine.
 
+use ddabi::genl::AUTOMATIC;
 use ddconf::size::{Size, show_bytes, show_pages};
 use ddnl::ConfigChange;
-use std::{fs, io, path::Path};
+use std::{fmt, fs, io, path::Path, str::FromStr};
 
 /// Sizes of the memory tier as an administrator writes them; `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,6 +16,50 @@ pub struct Sizes {
     pub floor: Option<Size>,
     /// Memory that one eviction frees.
     pub batch: Option<Size>,
+    /// Room that is kept free in the background.
+    pub keep_free: Option<Threshold>,
+    /// Free room above which pages of the SSD tier move back to memory.
+    pub promote_free: Option<Threshold>,
+}
+
+/// A threshold of free room in the memory tier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Threshold {
+    /// What the module chooses.
+    Automatic,
+    /// This size.
+    Size(Size),
+}
+
+impl Threshold {
+    /// Returns the threshold in pages, or [`AUTOMATIC`], on a machine with so many bytes of memory.
+    pub fn pages(self, memory: u64) -> u64 {
+        match self {
+            Self::Automatic => AUTOMATIC,
+            Self::Size(size) => size.pages(memory),
+        }
+    }
+}
+
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Automatic),
+            _ => text.parse().map(Self::Size),
+        }
+    }
+}
+
+/// Writes it so that it reads back as the same threshold.
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Automatic => f.write_str("auto"),
+            Self::Size(size) => write!(f, "{size}"),
+        }
+    }
 }
 
 /// A size that is not possible.
@@ -26,6 +71,8 @@ pub enum Wrong {
     Floor(u64, u64),
     /// The eviction batch is not between one page and 2^32 pages.
     Batch,
+    /// The room to be kept free is more than half of the capacity, both in pages.
+    KeepFree(u64, u64),
 }
 
 impl Wrong {
@@ -43,6 +90,11 @@ impl Wrong {
                 show_pages(capacity)
             ),
             Self::Batch => "the eviction batch is out of range".into(),
+            Self::KeepFree(free, capacity) => format!(
+                "{} to be kept free is more than half of the capacity of {}",
+                show_pages(free),
+                show_pages(capacity)
+            ),
         }
     }
 
@@ -52,6 +104,7 @@ impl Wrong {
             Self::Capacity(..) => "leave memory for the VMs themselves; 25% is a good start",
             Self::Floor(..) => "give a lower floor together with the capacity",
             Self::Batch => "2M is the default",
+            Self::KeepFree(..) => "a 64th of the capacity is much already",
         }
     }
 }
@@ -62,8 +115,8 @@ impl Sizes {
         *self == Self::default()
     }
 
-    /// Returns the change that these sizes are on a machine with so many bytes of memory. A floor is
-    /// compared with `capacity` pages if no capacity is given.
+    /// Returns the change that these sizes are on a machine with so many bytes of memory. A floor and
+    /// the room to be kept free are compared with `capacity` pages if no capacity is given.
     pub fn change(&self, memory: u64, capacity: Option<u64>) -> Result<ConfigChange, Wrong> {
         let pages = |size: Size| size.pages(memory);
         let own = self.capacity.map(pages);
@@ -76,6 +129,14 @@ impl Sizes {
                 return Err(Wrong::Floor(floor, capacity));
             }
         }
+        let free = |threshold: Threshold| threshold.pages(memory);
+        let keep_free = self.keep_free.map(free);
+        let size = keep_free.filter(|pages| *pages != AUTOMATIC);
+        if let (Some(free), Some(capacity)) = (size, own.or(capacity)) {
+            if free > capacity / 2 {
+                return Err(Wrong::KeepFree(free, capacity));
+            }
+        }
         let batch = match self.batch.map(pages) {
             None => None,
             Some(0) => return Err(Wrong::Batch),
@@ -85,6 +146,8 @@ impl Sizes {
             capacity: own,
             floor,
             batch,
+            keep_free,
+            promote_free: self.promote_free.map(free),
             ..ConfigChange::default()
         })
     }
@@ -128,6 +191,7 @@ mod tests {
             capacity,
             floor,
             batch,
+            ..Sizes::default()
         };
         let change = |sizes: Sizes| sizes.change(8 << 30, Some(1 << 18));
         let change_of = |capacity, floor, batch| ConfigChange {
@@ -153,6 +217,24 @@ mod tests {
         assert_eq!(
             change(sizes(size("1G"), size("2G"), None)),
             Err(Wrong::Floor(1 << 19, 1 << 18))
+        );
+        let thresholds = |keep: &str, promote: &str| Sizes {
+            keep_free: Some(keep.parse().unwrap()),
+            promote_free: Some(promote.parse().unwrap()),
+            ..Sizes::default()
+        };
+        assert_eq!(
+            change(thresholds("16M", "auto")),
+            Ok(ConfigChange {
+                keep_free: Some(4096),
+                promote_free: Some(AUTOMATIC),
+                ..ConfigChange::default()
+            })
+        );
+        assert!(change(thresholds("auto", "16G")).is_ok());
+        assert_eq!(
+            change(thresholds("513M", "auto")),
+            Err(Wrong::KeepFree(513 << 8, 1 << 18))
         );
         for batch in ["0", "1B", "16T"] {
             assert_eq!(change(sizes(None, None, size(batch))), Err(Wrong::Batch));

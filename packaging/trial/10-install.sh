@@ -1,19 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# Installs the packages where the source of the kernel is missing, and then that.
+# Installs the packages where the source of the kernel is missing, and then that. Kernels that the
+# modules cannot be built for are there, too: each has its message, and the packages are installed.
 # shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 apt-get update
 install_debian "linux-image-$KERNEL" "linux-headers-$KERNEL" \
-    bc bison cpio flex libelf-dev libssl-dev man-db
+    bc bison cpio flex libelf-dev libssl-dev man-db systemd
+
+series=${KERNEL%%.*}.$(echo "$KERNEL" | cut -d. -f2)
+old=6.12.900-old
+norust=$series.900-norust
+bare=$series.900-noheaders
+fake_kernel "$old" ''
+fake_kernel_without_rust "$norust"
+# As a kernel's package leaves it without that of its headers.
+mkdir -p "/lib/modules/$bare"
+ln -s "/usr/src/linux-headers-$bare" "/lib/modules/$bare/build"
 
 expect_text "apt install -t trixie-backports $KERNEL_SOURCE" \
     apt-get install -y /packages/current/*.deb
-expect_no_modules "$KERNEL"
+for text in "for kernel $old: it is too old, Linux 7.2 or 7.3 is needed" \
+    "for kernel $norust: it was built without CONFIG_RUST" \
+    "Module build for kernel $bare was skipped since the"; do
+    grep -qF "$text" /tmp/output || fail "the installation did not print \"$text\""
+done
+expect_installed
+for kernel in "$KERNEL" "$old" "$norust" "$bare"; do
+    expect_no_modules "$kernel"
+done
+for kernel in "$old" "$norust" "$bare"; do
+    remove_fake_kernel "$kernel"
+done
 
 # The trigger builds what was passed over.
 install_debian "$KERNEL_SOURCE=$KERNEL_VERSION"
 expect_modules "$KERNEL"
 expect_version "$KERNEL" "$(version_in /packages/current)"
+expect_installed

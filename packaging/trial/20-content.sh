@@ -32,10 +32,29 @@ expect_text 'set-weight' man --pager=cat ddctl
 expect_text 'Exit codes' man --pager=cat ddctl
 expect_text 'ddhostd' man --pager=cat 8 ddhostd-dry-run
 expect_text 'policyd' man --pager=cat 8 policyd-dry-run
-for file in bash-completion/completions/ddctl.bash bash-completion/completions/policyd.bash \
-    fish/vendor_completions.d/ddctl.fish zsh/vendor-completions/_ddctl; do
-    [ -s "/usr/share/$file" ] || fail "/usr/share/$file is missing"
+for program in ddctl ddhostd policyd; do
+    for file in "bash-completion/completions/$program.bash" \
+        "fish/vendor_completions.d/$program.fish" "zsh/vendor-completions/_$program"; do
+        [ -s "/usr/share/$file" ] || fail "/usr/share/$file is missing"
+    done
+    bash -n "/usr/share/bash-completion/completions/$program.bash"
 done
+for file in doubledecker.json doubledecker.rules.yml prometheus.yml; do
+    [ -s "/usr/share/doubledecker/$file" ] || fail "/usr/share/doubledecker/$file is missing"
+done
+# A problem of another unit is none of ours.
+for daemon in ddhostd policyd; do
+    unit=doubledecker-$daemon.service
+    systemd-analyze verify "$unit" >/tmp/output 2>&1 || fail "$(cat /tmp/output)"
+    ! grep -F "$unit" /tmp/output || fail "systemd complains about $unit"
+    # No unit runs before its file says what it shall do.
+    [ "$(systemctl is-enabled "$unit" || :)" = disabled ] || fail "$unit is enabled"
+done
+# A file that is wrong is refused with its place.
+printf 'wieght = 1\n' >/tmp/host.toml
+! ddhostd check --config /tmp/host.toml >/tmp/output 2>&1 || fail 'a wrong file passes'
+grep -qF 'host.toml: line 1, column 1: unknown key' /tmp/output ||
+    fail "ddhostd check says $(cat /tmp/output)"
 # Where the unit says that its documentation is.
 for file in $(sed -n 's/^Documentation=//p' /usr/lib/systemd/system/doubledecker-*.service |
     tr ' ' '\n' | sed -n 's/^file://p'); do

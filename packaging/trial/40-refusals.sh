@@ -19,9 +19,7 @@ series=${KERNEL%%.*}.$(echo "$KERNEL" | cut -d. -f2)
 fake_kernel "9.9.1-new" ''
 expect_text 'it is newer than this version of DoubleDecker' run_kernel_hook "9.9.1-new"
 remove_fake_kernel "9.9.1-new"
-fake_kernel "$series.901-norust" 's/^CONFIG_RUST=y/# CONFIG_RUST is not set/'
-# DKMS looks at a copy of the configuration.
-rm -rf "/usr/src/linux-headers-$series.901-norust/include/config"
+fake_kernel_without_rust "$series.901-norust"
 expect_text 'it was built without CONFIG_RUST' run_kernel_hook "$series.901-norust"
 remove_fake_kernel "$series.901-norust"
 mkdir -p "/lib/modules/$series.902-noheaders"
@@ -68,3 +66,4 @@ remove_fake_kernel "$broken"
 
 # None of this has touched the modules that there are.
 expect_modules "$KERNEL"
+expect_installed

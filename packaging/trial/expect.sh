@@ -68,6 +68,16 @@ expect_version() {
     return 0
 }
 
+# The packages, and those of the kernel, are installed completely: the machine boots.
+expect_installed() {
+    [ -z "$(dpkg --audit)" ] || fail "not installed completely: $(dpkg --audit)"
+    for package in doubledecker-tools doubledecker-host-dkms doubledecker-guest-dkms; do
+        state=$(dpkg-query --show --showformat '${Status}' "$package")
+        [ "$state" = 'install ok installed' ] || fail "$package is $state"
+    done
+    [ -e "/boot/vmlinuz-$KERNEL" ] || fail "there is no kernel $KERNEL to boot"
+}
+
 # Builds what has to be built for a kernel as the packages of kernels make DKMS do it.
 run_kernel_hook() {
     /etc/kernel/postinst.d/dkms "$1"
@@ -80,6 +90,13 @@ fake_kernel() {
     mkdir -p "/lib/modules/$1"
     ln -s "/usr/src/linux-headers-$1" "/lib/modules/$1/build"
     [ -z "$2" ] || sed -i "$2" "/usr/src/linux-headers-$1/.config"
+}
+
+# Makes a kernel $1 that was built without Rust.
+fake_kernel_without_rust() {
+    fake_kernel "$1" 's/^CONFIG_RUST=y/# CONFIG_RUST is not set/'
+    # DKMS looks at a copy of the configuration.
+    rm -rf "/usr/src/linux-headers-$1/include/config"
 }
 
 remove_fake_kernel() {

@@ -2,15 +2,16 @@
 
 //! The commands of developers. `cargo xtask --help` lists the verbs.
 //!
-//! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `kernel`, `lint`, `matrix`,
-//! `monitoring`, `mutants`, `test`, `vm`), whose `run` returns whether it succeeded. The other files are shared
-//! by verbs.
+//! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `integrations`, `kernel`, `lint`,
+//! `matrix`, `monitoring`, `mutants`, `test`, `vm`), whose `run` returns whether it succeeded. The other
+//! files are shared by verbs.
 // Verbs.
 mod bench;
 mod build;
 mod demo;
 mod dist;
 mod figures;
+mod integrations;
 mod kernel;
 mod lint;
 mod matrix;
@@ -61,6 +62,7 @@ enum Verb {
     Demo(demo::Args),
     Dist(dist::Args),
     Figures(figures::Args),
+    Integrations(integrations::Args),
     Kernel(kernel::Args),
     Lint(lint::Args),
     Matrix(matrix::Args),
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Dist(args) => dist::run(&args),
         Verb::Figures(args) => figures::run(&args),
+        Verb::Integrations(args) => integrations::run(&args),
         Verb::Kernel(args) => kernel::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Matrix(args) => matrix::run(&args),

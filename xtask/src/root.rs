@@ -101,6 +101,23 @@ const DIST: &[&str] = &[
     "debhelper",
     "dh-dkms",
     "lintian",
+    "shellcheck",
+];
+
+/// Tools that check files for other systems, and libvirt with an emulator.
+const INTEGRATIONS: &[&str] = &[
+    "ansible-core",
+    "ansible-lint",
+    "cloud-init",
+    "libvirt-clients",
+    "libvirt-daemon",
+    "libvirt-daemon-driver-qemu",
+    "makepkg",
+    "python3",
+    "qemu-system-x86",
+    "rpm",
+    "rpmlint",
+    "yamllint",
 ];
 
 /// Returns the root to build for `suite` in.
@@ -126,6 +143,11 @@ pub(crate) fn dist() -> Result<PathBuf> {
 /// The root with Prometheus and its linter.
 pub(crate) fn monitoring() -> Result<PathBuf> {
     make("monitoring", Suite::TrixieBackports, &["prometheus"])
+}
+
+/// The root with tools of other systems that check what is made for these.
+pub(crate) fn integrations() -> Result<PathBuf> {
+    make("integrations", Suite::TrixieBackports, INTEGRATIONS)
 }
 
 /// The root to try packages in: no more than Debian itself and apt.

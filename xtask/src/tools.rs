@@ -59,6 +59,32 @@ pub(crate) fn fsx() -> Result<PathBuf> {
     Ok(entry.join("bin/fsx"))
 }
 
+/// Version of cargo-deny on crates.io.
+const DENY_VERSION: &str = "0.20.2";
+
+/// Builds cargo-deny, which checks licences and sources of crates, and returns its program.
+pub(crate) fn deny() -> Result<PathBuf> {
+    let entry = cache::entry("tools", &format!("cargo-deny-{DENY_VERSION}"), |dir| {
+        progress::step("build cargo-deny (some minutes, once)", || {
+            let build = dir.join("build");
+            let mut command = workspace::cargo();
+            command
+                .args(["install", "--quiet", "cargo-deny", "--locked"])
+                .args(["--version", DENY_VERSION, "--root"])
+                .arg(dir)
+                .env("CARGO_TARGET_DIR", &build)
+                // Where there is no network, lint goes on without it.
+                .env("CARGO_NET_RETRY", "0");
+            progress::quiet(
+                &mut command,
+                &workspace::target().join("log/cargo-deny.log"),
+            )?;
+            cache::remove(&build)
+        })
+    })?;
+    Ok(entry.join("bin/cargo-deny"))
+}
+
 /// Returns a command for cargo that builds programs for any machine.
 fn cargo(verb: &str, target_dir: &Path) -> Command {
     let mut command = workspace::cargo();

@@ -431,4 +431,5 @@ impl<S: Storage> Index<S> {
 }
 
 const _: () = assert!(size_of::<Cohort>() == 16);
-const _: () = assert!(MAX_BLOCKS < (FEW as usize + 1 - 2 * (STEP as usize - 1)) / 2 << COHORT_BITS);
+const _: () =
+    assert!(MAX_BLOCKS < ((FEW as usize + 1 - 2 * (STEP as usize - 1)) / 2) << COHORT_BITS);

@@ -11,11 +11,10 @@ use crate::{
     save, value,
 };
 use clap::Args;
-use ddabi::genl::AUTOMATIC;
 use ddconf::size::{Size, show_pages};
 use ddvm::{
     Editor,
-    tier::{self, Sizes},
+    tier::{self, Sizes, Threshold},
 };
 
 /// Set capacity, floor, eviction batch and thresholds of the memory tier (host)
@@ -39,38 +38,19 @@ pub(crate) struct Arguments {
     batch: Option<Size>,
     /// Free room that the background evictor maintains by moving pages to the SSD tier or evicting
     /// them; `auto` for the smaller of a batch and a 64th of the capacity
-    #[arg(long, value_name = "SIZE", value_parser = threshold, conflicts_with = "save")]
+    #[arg(long, value_name = "SIZE", value_parser = threshold)]
     keep_free: Option<Threshold>,
     /// Free room above which pages of the SSD tier are moved back to memory; `auto` for the smaller
     /// of 64M and a quarter of the capacity
-    #[arg(long, value_name = "SIZE", value_parser = threshold, conflicts_with = "save")]
+    #[arg(long, value_name = "SIZE", value_parser = threshold)]
     promote_free: Option<Threshold>,
     /// Make the sizes permanent: write them into /etc/doubledecker/host.toml for ddhostd
     #[arg(long)]
     save: bool,
 }
 
-/// A threshold on the command line.
-#[derive(Clone, Copy, Debug)]
-enum Threshold {
-    Automatic,
-    Size(Size),
-}
-
-impl Threshold {
-    fn pages(self, memory: u64) -> u64 {
-        match self {
-            Self::Automatic => AUTOMATIC,
-            Self::Size(size) => size.pages(memory),
-        }
-    }
-}
-
 fn threshold(text: &str) -> std::result::Result<Threshold, String> {
-    match text {
-        "auto" => Ok(Threshold::Automatic),
-        _ => value::size(text).map(Threshold::Size),
-    }
+    text.parse()
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -80,10 +60,10 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         capacity: arguments.capacity,
         floor: arguments.floor,
         batch: arguments.batch,
+        keep_free: arguments.keep_free,
+        promote_free: arguments.promote_free,
     };
-    let mut change = sizes.change(memory, Some(host.status.capacity))?;
-    change.keep_free = arguments.keep_free.map(|free| free.pages(memory));
-    change.promote_free = arguments.promote_free.map(|free| free.pages(memory));
+    let change = sizes.change(memory, Some(host.status.capacity))?;
     let capacity = change.capacity.unwrap_or(host.status.capacity);
     // The module lowers a floor that would be above the capacity.
     let floor = change.floor.unwrap_or(host.status.floor.min(capacity));

@@ -13,8 +13,8 @@ use crate::{
     value,
 };
 use clap::Args;
-use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
-use ddvm::{Editor, config::Weights};
+use ddnl::{GuestControl, HostControl, Pool, PoolChange, Side, VmChange};
+use ddvm::{Editor, Vmm, config::Weights};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
@@ -25,6 +25,7 @@ use ddvm::{Editor, config::Weights};
     "Examples:",
     "\n  ddctl set-weight web 200            on a host: VM web",
     "\n  ddctl set-weight web mail 70 --save  on a host: two VMs, and keep it",
+    "\n  ddctl set-weight db 70 --save --later  on a host: a VM that may not be running",
     "\n  ddctl set-weight nginx 300           in a guest: container nginx",
 ))]
 pub(crate) struct Arguments {
@@ -40,11 +41,38 @@ pub(crate) struct Arguments {
     /// Make the weight permanent: write it into /etc/doubledecker/host.toml for ddhostd (host)
     #[arg(long)]
     save: bool,
+    /// Take names of VMs that are not registered, too: they get the weight when they register
+    #[arg(long, requires = "save")]
+    later: bool,
+}
+
+/// What a target of a host stands for.
+enum Subject<'a> {
+    /// A VM that is registered.
+    Vm(&'a NamedVm),
+    /// The name of one that is not.
+    Name(&'a str),
+}
+
+impl Subject<'_> {
+    fn label(&self) -> String {
+        match self {
+            Self::Vm(vm) => vm.label(),
+            Self::Name(name) => (*name).into(),
+        }
+    }
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
-    match context.either()? {
-        Either::Host(host) => vms(context, host, arguments),
+    let may_come = arguments.later && context.wanted() != Some(Side::Guest);
+    let side = match context.either() {
+        Err(error) if may_come && error.kind() == Some(Kind::NoModule) => {
+            return vms(context, None, arguments);
+        }
+        side => side?,
+    };
+    match side {
+        Either::Host(host) => vms(context, Some(host), arguments),
         Either::Guest(_) if arguments.save => Err(Error::new(
             Kind::Usage,
             "`--save` works on the host, not in a guest",
@@ -60,16 +88,26 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
 /// Looks up all targets before it changes the first, so that a wrong name changes nothing.
 fn vms(
     context: &mut Context<'_>,
-    mut host: Box<dyn HostControl>,
+    mut host: Option<Box<dyn HostControl>>,
     arguments: &Arguments,
 ) -> Result<()> {
     let weight = arguments.weight;
-    let vms = name_vms(context.system, host.vms()?);
-    let targets: Vec<&NamedVm> = arguments
+    let registered = match &mut host {
+        Some(host) => host.vms()?,
+        None => Vec::new(),
+    };
+    let vms = name_vms(context.system, registered);
+    let subjects: Vec<Subject<'_>> = arguments
         .targets
         .iter()
         .map(|target| match split(target) {
-            (vm, None) => find_vm(&vms, vm),
+            (vm, None) => match find_vm(&vms, vm) {
+                Ok(vm) => Ok(Subject::Vm(vm)),
+                Err(error) => match absent(&vms, vm).filter(|_| arguments.later) {
+                    Some(name) => Ok(Subject::Name(name)),
+                    None => Err(error),
+                },
+            },
             (vm, Some(container)) => Err(foreign(vm, container, weight)),
         })
         .collect::<Result<_>>()?;
@@ -78,29 +116,47 @@ fn vms(
         ssd: arguments.ssd,
     };
     let editor = match arguments.save {
-        true => Some(edit(context, &targets, weights)?),
+        true => Some(edit(context, &subjects, weights)?),
         false => None,
     };
     let mut done = Done::default();
-    for target in targets {
-        let change = VmChange {
-            weight: Some(weight),
-            ssd_weight: arguments.ssd,
+    for subject in &subjects {
+        let vm = match subject {
+            Subject::Vm(target) => Some(target.vm.id),
+            Subject::Name(_) => None,
         };
-        let result = host.set_vm(target.vm.id, change);
-        if done.note(context, result)? > 0 {
-            eviction::until_empty(context.system, &mut *host, target.vm.id)?;
+        if let Some((host, vm)) = host.as_mut().zip(vm) {
+            let change = VmChange {
+                weight: Some(weight),
+                ssd_weight: arguments.ssd,
+            };
+            let result = host.set_vm(vm, change);
+            if done.note(context, result)? > 0 {
+                eviction::until_empty(context.system, &mut **host, vm)?;
+            }
         }
         let weights = (weight, arguments.ssd);
-        done.add(
-            &format!("VM {}", target.label()),
-            weights,
-            WeightReport::Vm {
-                vm: target.vm.id,
-                weight,
-                ssd_weight: arguments.ssd,
-            },
-        );
+        let name = subject.label();
+        match vm {
+            Some(vm) => done.add(
+                &format!("VM {name}"),
+                weights,
+                WeightReport::Vm {
+                    vm,
+                    weight,
+                    ssd_weight: arguments.ssd,
+                },
+            ),
+            None => done.add(
+                &format!("VM {name}, when it registers,"),
+                weights,
+                WeightReport::Later {
+                    name,
+                    weight,
+                    ssd_weight: arguments.ssd,
+                },
+            ),
+        }
     }
     match editor {
         None => done.text += &format!("{NOT_SAVED}\n"),
@@ -118,22 +174,41 @@ fn vms(
     done.print(context)
 }
 
+/// Returns the name that a target is, if no VM has it and it is nothing else.
+fn absent<'a>(vms: &[NamedVm], target: &'a str) -> Option<&'a str> {
+    let name = match target.split_once(':') {
+        Some(("name", name)) => name,
+        Some(("id" | "pid" | "uuid", _)) => return None,
+        _ if target.parse::<u32>().is_ok() => return None,
+        _ => target,
+    };
+    let is_taken = vms.iter().any(|vm| vm.vmm.name.as_deref() == Some(name));
+    (!is_taken && !name.is_empty()).then_some(name)
+}
+
 /// Changes the file of the host in memory. VMs are kept by their names.
-fn edit(context: &Context<'_>, targets: &[&NamedVm], weights: Weights) -> Result<Editor> {
+fn edit(context: &Context<'_>, subjects: &[Subject<'_>], weights: Weights) -> Result<Editor> {
     let mut editor = save::open(context.system)?;
-    for target in targets {
-        let Some(name) = &target.vmm.name else {
+    for subject in subjects {
+        let vmm = match subject {
+            Subject::Vm(target) => target.vmm.clone(),
+            Subject::Name(name) => Vmm {
+                name: Some((*name).into()),
+                ..Vmm::default()
+            },
+        };
+        let Some(name) = &vmm.name else {
             return Err(Error::new(
                 Kind::Usage,
                 format!(
                     "{} has no name by which its weight could be saved",
-                    target.label()
+                    subject.label()
                 ),
             )
             .hint("give the VM a name, or write an entry for its cgroup into the file by hand"));
         };
         editor
-            .set_weights(name, &target.vmm, weights)
+            .set_weights(name, &vmm, weights)
             .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
     }
     Ok(editor)

@@ -8,20 +8,21 @@ use crate::{
     eviction,
     output::{Frame, Table},
     report::{DeviceReport, DevicesReport, SsdSettingsReport},
-    value,
+    save,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use ddabi::{PAGE_SIZE, ssd::Waiting};
-use ddconf::size::{Size, show_pages};
+use ddabi::ssd::Waiting;
+use ddconf::size::show_pages;
 use ddnl::{
     ConfigChange, Device,
     reply::{device_state_word, waiting_word},
 };
-use std::{fs::File, io::Read as _, path::Path};
-
-/// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
-/// file systems and volumes are there.
-const HEAD: usize = 1 << 20;
+use ddvm::{
+    Editor,
+    ssd::{self, DEADLINES, Rate},
+};
+use serde::Serialize;
+use std::path::PathBuf;
 
 /// Add, remove and show the devices of the SSD tier (host)
 #[derive(Debug, Subcommand)]
@@ -41,6 +42,7 @@ pub(crate) enum Verb {
 #[command(after_help = concat!(
     "Examples:",
     "\n  ddctl ssd add /dev/nvme0n1p3",
+    "\n  ddctl ssd add /dev/disk/by-id/nvme-eui.0025388b710116a1 --save",
 ))]
 pub(crate) struct AddArguments {
     /// Path of the block device
@@ -49,6 +51,9 @@ pub(crate) struct AddArguments {
     /// Add the device even if it contains data
     #[arg(long)]
     force: bool,
+    /// Keep it: write it into /etc/doubledecker/host.toml for ddhostd
+    #[arg(long, conflicts_with = "force")]
+    save: bool,
 }
 
 /// Remove a device from the SSD tier
@@ -65,6 +70,9 @@ pub(crate) struct RemoveArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
     #[arg(value_name = "DEVICE")]
     device: String,
+    /// Remove it from /etc/doubledecker/host.toml as well
+    #[arg(long)]
+    save: bool,
 }
 
 /// List the devices of the SSD tier
@@ -85,16 +93,17 @@ pub(crate) struct ListArguments {}
     "Examples:",
     "\n  ddctl ssd set --deadline 50",
     "\n  ddctl ssd set --wait host",
+    "\n  ddctl ssd set /dev/nvme0n1p3 --write-budget 0.5dwpd --save",
 ))]
 pub(crate) struct SetArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
     #[arg(required_unless_present_any = ["deadline", "wait"], requires = "write_budget")]
     device: Option<String>,
     /// Longest time in milliseconds that a guest waits for a device before it reads its own disk
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(i64::from(*DEADLINES.start())..=i64::from(*DEADLINES.end())))]
     deadline: Option<u32>,
     /// Where a reader waits for a device
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", conflicts_with = "save")]
     wait: Option<Wait>,
     /// Limit of writes to the device: bytes a second, like 20M; drive writes a day, like 1dwpd; or
     /// `none`
@@ -102,6 +111,9 @@ pub(crate) struct SetArguments {
     /// An SSD wears out by writes. Pages beyond the budget are evicted instead of being written.
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "device")]
     write_budget: Option<Rate>,
+    /// Make the settings permanent: write them into /etc/doubledecker/host.toml for ddhostd
+    #[arg(long)]
+    save: bool,
 }
 
 /// Where a reader waits for a device.
@@ -115,43 +127,8 @@ enum Wait {
     Guest,
 }
 
-/// Limit of writes to a device.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Rate {
-    Unlimited,
-    /// Bytes in a second.
-    Bytes(u64),
-    /// Times its size in a day.
-    Size(f64),
-}
-
-impl Rate {
-    /// Returns the pages that may be written to a device of so many pages in a second; 0 means no
-    /// limit.
-    fn pages(self, places: u64) -> u64 {
-        const DAY: f64 = 86_400.0;
-        match self {
-            Self::Unlimited => 0,
-            Self::Bytes(bytes) => (bytes / PAGE_SIZE as u64).max(1),
-            Self::Size(times) => ((places as f64 * times / DAY) as u64).max(1),
-        }
-    }
-}
-
 fn rate(text: &str) -> std::result::Result<Rate, String> {
-    const WRONG: &str = "write it like 20M, 0.5dwpd or none";
-    if text == "none" {
-        return Ok(Rate::Unlimited);
-    }
-    if let Some(times) = text.strip_suffix("dwpd") {
-        let times = times.trim().parse().ok();
-        let times = times.filter(|times: &f64| times.is_finite() && *times > 0.0);
-        return times.map(Rate::Size).ok_or_else(|| WRONG.into());
-    }
-    match value::size(text.trim_end_matches("/s"))? {
-        Size::Bytes(bytes) if bytes > 0 => Ok(Rate::Bytes(bytes)),
-        _ => Err(WRONG.into()),
-    }
+    text.parse()
 }
 
 pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
@@ -166,42 +143,90 @@ pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
 fn add(context: &mut Context<'_>, arguments: &AddArguments) -> Result<()> {
     let mut host = context.host("ssd add")?;
     let path = &arguments.path;
-    if !arguments.force && has_data(&context.system.file(path))? {
+    if !arguments.force && ssd::has_data(&context.system.file(path))? {
         return Err(Error::new(
             Kind::Usage,
             format!("{path} contains data, which would be lost"),
         )
-        .hint(format!(
-            "run `ddctl ssd add --force {path}` if they are not needed"
-        )));
+        .hint(if_not_needed(arguments)));
     }
+    let editor = edit(context, arguments.save, |editor| {
+        editor.set_device(path, is_it(context, path), None)
+    })?;
     let id = host.control.add_device(path)?;
-    let text = format!("Added {path} to the SSD tier as device {id}");
-    let report = DeviceReport {
+    let text = format!("Added {path} to the SSD tier as device {id}\n");
+    finish(context, editor, text, |saved| DeviceReport {
         device: id,
         path: path.clone(),
-    };
-    Frame::done(text, &report).print(context)
+        saved,
+    })
 }
 
-/// Returns whether the beginning of a device is not all zeroes.
-fn has_data(path: &Path) -> Result<bool> {
-    let mut head = Vec::new();
-    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
-    Ok(head.iter().any(|byte| *byte != 0))
+fn if_not_needed(arguments: &AddArguments) -> String {
+    let path = &arguments.path;
+    match arguments.save {
+        false => format!("run `ddctl ssd add --force {path}` if they are not needed"),
+        // ddhostd refuses the device after a reboot, too.
+        true => format!("run `wipefs --all {path}` if they are not needed"),
+    }
 }
 
 fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> {
     let mut host = context.host("ssd remove")?;
     let devices = host.control.devices()?;
     let device = find(&devices, &arguments.device)?;
+    let editor = edit(context, arguments.save, |editor| {
+        editor.remove_device(is_it(context, &device.path))
+    })?;
     eviction::remove_device(context.system, &mut *host.control, device.id)?;
-    let text = format!("Removed {} from the SSD tier", device.path);
-    let report = DeviceReport {
+    let text = format!("Removed {} from the SSD tier\n", device.path);
+    finish(context, editor, text, |saved| DeviceReport {
         device: device.id,
         path: device.path.clone(),
-    };
-    Frame::done(text, &report).print(context)
+        saved,
+    })
+}
+
+/// Changes the file of the host in memory, if that is wanted.
+fn edit(
+    context: &Context<'_>,
+    is_wanted: bool,
+    change: impl FnOnce(&mut Editor) -> std::result::Result<(), String>,
+) -> Result<Option<Editor>> {
+    if !is_wanted {
+        return Ok(None);
+    }
+    let mut editor = save::open(context.system)?;
+    change(&mut editor)
+        .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
+    Ok(Some(editor))
+}
+
+/// Returns whether a path leads to a device, by whichever of its names.
+fn is_it<'a>(context: &'a Context<'_>, path: &'a str) -> impl Fn(&str) -> bool {
+    let system = context.system;
+    move |other| ssd::is_same(&system.file(other), &system.file(path))
+}
+
+/// Writes the file, and prints what was done in any case. The report is made for the path of the file.
+fn finish<R: Serialize>(
+    context: &mut Context<'_>,
+    editor: Option<Editor>,
+    mut text: String,
+    report: impl FnOnce(Option<PathBuf>) -> R,
+) -> Result<()> {
+    let mut path = None;
+    let mut result = Ok(());
+    match editor.map(|editor| save::finish(context.system, editor)) {
+        None => {}
+        Some(Ok(saved)) => {
+            text += &format!("{}\n", saved.text());
+            path = Some(saved.path());
+        }
+        Some(Err(error)) => result = Err(error),
+    }
+    Frame::new(text, &report(path)).print(context)?;
+    result
 }
 
 fn find<'a>(devices: &'a [Device], name: &str) -> Result<&'a Device> {
@@ -247,9 +272,23 @@ fn list(context: &mut Context<'_>) -> Result<()> {
 fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
     let mut host = context.host("ssd set")?;
     let (mut text, mut report) = (String::new(), SsdSettingsReport::default());
-    if let (Some(name), Some(rate)) = (&arguments.device, arguments.write_budget) {
-        let devices = host.control.devices()?;
-        let device = find(&devices, name)?;
+    let devices = host.control.devices()?;
+    let device = match &arguments.device {
+        Some(name) => Some(find(&devices, name)?),
+        None => None,
+    };
+    let budget = device.zip(arguments.write_budget);
+    let editor = edit(context, arguments.save, |editor| {
+        if let Some((device, rate)) = budget {
+            let path = &device.path;
+            editor.set_device(path, is_it(context, path), Some(rate))?;
+        }
+        match arguments.deadline {
+            Some(deadline) => editor.set_deadline(deadline),
+            None => Ok(()),
+        }
+    })?;
+    if let Some((device, rate)) = budget {
         let pages = rate.pages(device.stats.places);
         host.control.set_write_budget(device.id, pages)?;
         text += &match pages {
@@ -284,28 +323,8 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         text += &format!("Guests wait for a device for up to {deadline} ms\n");
         report.deadline_ms = Some(deadline);
     }
-    Frame::new(text, &report).print(context)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_read_as_people_write_them() {
-        const MIB: u64 = 1 << 20;
-        assert_eq!(rate("none"), Ok(Rate::Unlimited));
-        assert_eq!(rate("20M"), Ok(Rate::Bytes(20 * MIB)));
-        assert_eq!(rate("20M/s"), Ok(Rate::Bytes(20 * MIB)));
-        assert_eq!(rate("1dwpd"), Ok(Rate::Size(1.0)));
-        assert_eq!(rate("0.5 dwpd"), Ok(Rate::Size(0.5)));
-        for wrong in ["0", "-1dwpd", "dwpd", "25%", "fast", "nandwpd"] {
-            assert!(rate(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(Rate::Unlimited.pages(1000), 0);
-        assert_eq!(Rate::Bytes(20 * MIB).pages(1000), 5120);
-        assert_eq!(Rate::Bytes(1).pages(1000), 1);
-        // 1 TiB a day.
-        assert_eq!(Rate::Size(1.0).pages(1 << 28), 3106);
-    }
+    finish(context, editor, text, |saved| SsdSettingsReport {
+        saved,
+        ..report
+    })
 }

@@ -81,13 +81,17 @@ pub(crate) struct ModeReport {
     pub mode: &'static str,
 }
 
-/// A device that was added to the SSD tier or removed from it.
+/// A device that was added to the SSD tier or removed from it, in the file of the host as well if
+/// that was wanted.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct DeviceReport {
     /// Number of the device.
     pub device: u32,
     /// Path of the device.
     pub path: String,
+    /// Path of the file in which it was saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved: Option<PathBuf>,
 }
 
 /// Devices of the SSD tier.
@@ -112,4 +116,7 @@ pub(crate) struct SsdSettingsReport {
     /// Where readers wait for a device: `automatic`, `host` or `guest`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<&'static str>,
+    /// Path of the file in which they were saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved: Option<PathBuf>,
 }

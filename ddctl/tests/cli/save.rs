@@ -3,12 +3,13 @@
 //! Settings that are kept: the file, and the daemon that reads it.
 
 use crate::world::World;
+use ddnl::fake::Mood;
 use insta::assert_snapshot;
 use rustix::process::getpid;
 use std::{
     fs,
     io::Write,
-    os::unix::net::UnixListener,
+    os::unix::{fs::symlink, net::UnixListener},
     sync::mpsc::{Sender, channel},
     thread::{self, JoinHandle},
 };
@@ -64,6 +65,30 @@ fn weights_are_kept_with_comments() {
     assert_eq!(weights, [70, 80]);
 }
 
+/// A hook of libvirt runs before the guest.
+#[test]
+fn weights_of_vms_to_come_are_kept() {
+    let world = World::host();
+    world.file(FILE, TEXT);
+    let runs = world.runs(&[
+        "set-weight later 70 --ssd 7 --save --later",
+        "set-weight web name:3 70 --save --later --json",
+        "set-weight 9 70 --save --later",
+        "set-weight id:9 70 --save --later",
+        "set-weight later 70 --save",
+        "set-weight later 70 --later",
+    ]);
+    let one = "\n[[vm]]\nname = \"later\"\nweight = 70\nssd-weight = 7\n\n[[vm]]\nname = \"3\"\nweight = 70\n";
+    assert_eq!(text(&world), TEXT.replace("300", "70") + one);
+    // The module may be loaded later, too.
+    world.host.with(|state| state.mood = Mood::Absent);
+    let absent = world.run("set-weight later 80 --save --later");
+    assert!(text(&world).contains("weight = 80\nssd-weight = 7\n"));
+    assert_snapshot!(plain(&world, &[runs, absent].join("\n")));
+    let guest = World::guest().run("set-weight nginx 5 --save --later");
+    assert!(guest.contains("`--save` works on the host"), "{guest}");
+}
+
 #[test]
 fn sizes_are_kept() {
     let world = World::host();
@@ -75,6 +100,51 @@ fn sizes_are_kept() {
     assert_snapshot!(plain(&world, &runs));
     let sizes = "\n[memory]\ncapacity = \"25%\"\nfloor = \"512MiB\"\neviction-batch = \"4MiB\"\n";
     assert!(text(&world).ends_with(sizes), "{}", text(&world));
+}
+
+#[test]
+fn devices_are_kept() {
+    let world = World::host();
+    world.file("/dev/nvme0n1", "");
+    world.file("/dev/nvme1n1", "\0data");
+    world.file(FILE, TEXT);
+    let runs = world.runs(&[
+        "ssd add /dev/nvme0n1 --save",
+        "ssd add /dev/nvme1n1 --save",
+        "ssd add /dev/nvme1n1 --save --force",
+        "ssd set 0 --write-budget 0.5dwpd --deadline 50 --save --json",
+        "ssd set --deadline 60",
+        "set-capacity --keep-free 16M --promote-free 1G --save",
+    ]);
+    assert_snapshot!(plain(&world, &runs));
+    let device = "\n[[ssd.device]]\npath = \"/dev/nvme0n1\"\nwrite-budget = \"0.5dwpd\"\n";
+    assert!(text(&world).contains(device), "{}", text(&world));
+    world.run("ssd remove 0 --save");
+    let wanted = format!(
+        "{TEXT}\n[ssd]\ndeadline-ms = 50\n\n[memory]\nkeep-free = \"16MiB\"\n\
+         promote-free = \"1GiB\"\n"
+    );
+    assert_eq!(text(&world), wanted);
+    assert!(world.host.with(|state| state.devices.is_empty()));
+}
+
+/// The file may have another name of the device than the module.
+#[test]
+fn a_device_has_one_entry_by_all_its_names() {
+    let world = World::host();
+    world.file("/dev/nvme0n1", "");
+    let link = world.file_path("/dev/disk/by-id/nvme-1");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    symlink("../../nvme0n1", link).unwrap();
+    world.run("ssd add /dev/disk/by-id/nvme-1 --save");
+    let one = "[[ssd.device]]\npath = \"/dev/disk/by-id/nvme-1\"\n";
+    assert!(text(&world).ends_with(one), "{}", text(&world));
+    world.run("ssd remove 0");
+    assert!(text(&world).ends_with(one), "{}", text(&world));
+    world.run("ssd add /dev/nvme0n1 --save");
+    assert!(text(&world).ends_with(one), "{}", text(&world));
+    world.run("ssd remove /dev/nvme0n1 --save");
+    assert!(!text(&world).contains("device"), "{}", text(&world));
 }
 
 #[test]

@@ -50,6 +50,24 @@ fn check_tells_right_from_wrong() {
 }
 
 #[test]
+fn check_tells_what_is_no_device() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("cache.img");
+    fs::write(&file, "").unwrap();
+    let device = |path: &Path| format!("[[ssd.device]]\npath = \"{}\"\n", path.display());
+    let (code, text) = on("check", &device(&file));
+    assert_eq!(code, Some(1));
+    let message = format!("Error: line 1: {} is no block device; ", file.display());
+    assert!(text.starts_with(&message), "{text}");
+    // A device may come later. Another one may have its name then.
+    let (code, text) = on("check", &device(Path::new("/dev/ddhostd-absent")));
+    assert_eq!(code, Some(0));
+    let message = "host.toml: OK, 0 entries, 1 device\n\
+                   Warning: line 1: /dev/ddhostd-absent may be another device after a reboot: ";
+    assert!(text.starts_with(message), "{text}");
+}
+
+#[test]
 fn what_is_not_there_is_told() {
     let nowhere = Path::new("/does/not");
     let (code, text) = ddhostd(nowhere, &["check", "--config", "/does/not/exist.toml"]);
@@ -194,6 +212,9 @@ fn the_unit_is_sound() {
         "WatchdogSec=",
         "ExecReload=",
         "CapabilityBoundingSet=CAP_NET_ADMIN",
+        // Devices of the SSD tier, and no others.
+        "DevicePolicy=closed",
+        "DeviceAllow=block-* rw",
         // The processes of other users are VMMs.
         "ProtectProc=default",
     ] {

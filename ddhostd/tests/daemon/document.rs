@@ -14,14 +14,15 @@ fn repository(path: &str) -> String {
 
 /// Every key there is, as the messages about unknown ones list them.
 fn keys() -> BTreeSet<String> {
-    let wrong = "zzzzzzzz = 1\n[memory]\nzzzzzzzz = 1\n[[vm]]\nzzzzzzzz = 1\n";
+    let wrong = "zzzzzzzz = 1\n[memory]\nzzzzzzzz = 1\n[ssd]\nzzzzzzzz = 1\n\
+                 [[ssd.device]]\nzzzzzzzz = 1\n[[vm]]\nzzzzzzzz = 1\n";
     let problems = Config::parse(wrong, MEMORY).unwrap_err();
     let lists = problems.iter().filter_map(|problem| {
         let (_, list) = problem.message.split_once("known are ")?;
         Some(list.split(", ").map(Into::into).collect::<Vec<String>>())
     });
     let keys: BTreeSet<String> = lists.flatten().collect();
-    assert_eq!(keys.len(), 14, "{keys:?}");
+    assert_eq!(keys.len(), 21, "{keys:?}");
     keys
 }
 
@@ -37,6 +38,18 @@ fn the_example_is_right_with_and_without_its_comments() {
     let all: Vec<String> = text.lines().filter_map(shown).collect();
     let config = Config::parse(&all.join("\n"), MEMORY).unwrap();
     assert_eq!(config.entries.len(), 3);
+    assert!(config.memory.capacity.is_some());
+    assert_eq!(config.ssd.devices.len(), 1);
+}
+
+#[test]
+fn the_playbook_is_right() {
+    let text = repository("packaging/integrations/ansible/site.yml");
+    let (_, text) = text.split_once("doubledecker_config: |\n").unwrap();
+    let lines = text.lines().take_while(|line| !line.starts_with("- name"));
+    let text: String = lines.map(|line| format!("{}\n", line.trim())).collect();
+    let config = Config::parse(&text, MEMORY).unwrap();
+    assert_eq!(config.entries.len(), 1);
     assert!(config.memory.capacity.is_some());
 }
 

@@ -2,6 +2,7 @@
 
 use crate::world::World;
 use ddhostd::rehearsal::{Rehearsal, rehearse};
+use ddnl::HostControl;
 use ddvm::Config;
 use insta::assert_snapshot;
 
@@ -11,7 +12,7 @@ const FILE: &str = "default = \"deny\"\n[memory]\ncapacity = \"25%\"\nfloor = \"
 
 fn rehearsal(world: &World, file: &str) -> anyhow::Result<Rehearsal> {
     let config = Config::parse(file, 8 << 30).unwrap();
-    rehearse(&config, &mut world.host.clone(), &world.path("proc"))
+    rehearse(&config, &mut world.host.clone(), &world.places())
 }
 
 #[test]
@@ -41,4 +42,29 @@ fn a_floor_above_the_capacity_in_force_fails() {
 fn there_may_be_nothing_to_change() {
     let shown = rehearsal(&World::new(), "").unwrap();
     assert_eq!(shown.to_string(), "No VM is registered\n");
+}
+
+#[test]
+fn devices_are_looked_at_and_not_added() {
+    let world = World::new();
+    world.write("dev/vg0/new", "\0\0");
+    world.write("dev/vg0/data", "\0data");
+    world.write("dev/vg0/old", "");
+    HostControl::add_device(&mut world.host.clone(), "/dev/vg0/old").unwrap();
+    let device = |name: &str| format!("[[ssd.device]]\npath = \"/dev/vg0/{name}\"\n");
+    let all: String = ["new", "data", "absent"].map(device).concat();
+    let file = format!(
+        "[memory]\nkeep-free = \"16M\"\npromote-free = \"auto\"\n{all}{}write-budget = \"20M\"\n",
+        device("old")
+    );
+    let shown = rehearsal(&world, &file).unwrap();
+    assert_snapshot!(shown.to_string(), @r"
+    keep-free: 2.0 MiB would become 16.0 MiB
+    /dev/vg0/new: would be added to the SSD tier
+    /dev/vg0/data: would not be added: there are data on it
+    /dev/vg0/absent: is not there, and would be added when it is
+    /dev/vg0/old: write budget unlimited would become 20.0 MiB a second
+    No VM is registered
+    ");
+    assert_eq!(world.host.with(|state| state.devices.len()), 1);
 }

@@ -3,12 +3,15 @@
 //! The loop, with a module in memory.
 
 use crate::world::World;
-use ddabi::pool::{PoolStats, Store};
+use ddabi::{
+    pool::{PoolStats, Store},
+    ssd::DeviceState,
+};
 use dddaemon::{event_loop::Request, listener::Change, service::Service};
 use ddhostd::{
     module::Module,
     report::{Report, Rule, VmReport},
-    runtime::{Places, Runtime},
+    runtime::Runtime,
 };
 use ddnl::{
     Event, HostControl, Policy, Pool, Result, Side,
@@ -143,10 +146,7 @@ impl Bench {
             changes: changed,
         };
         let service = FakeService(Arc::clone(&bench.said));
-        let places = Places {
-            proc: bench.world.path("proc"),
-            sys: bench.world.path("sys"),
-        };
+        let places = bench.world.places();
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -202,6 +202,10 @@ impl Bench {
             name: None,
         };
         self.changes.send(Change::Event(event)).await.unwrap();
+    }
+
+    async fn look(&self) {
+        self.changes.send(Change::Lost).await.unwrap();
     }
 
     async fn reload(&self) {
@@ -424,6 +428,112 @@ fn metrics_are_served() {
         );
         let line = format!("\nddhostd_vm_hit_bytes_total{{{vm}}} 20480\n");
         assert!(page.contains(&line), "{page}");
+    });
+}
+
+const DEVICES: &str = "[ssd]\ndeadline-ms = 50\n\
+                       [[ssd.device]]\npath = \"/dev/vg0/a\"\nwrite-budget = \"20M\"\n\
+                       [[ssd.device]]\npath = \"/dev/vg0/b\"\n";
+
+/// The states of the devices of the file.
+fn states(report: &Report) -> Vec<Option<&str>> {
+    let devices = report.devices.iter();
+    devices.map(|device| device.state.as_deref()).collect()
+}
+
+#[test]
+fn devices_are_added_when_they_are_there_and_empty() {
+    let begin = |world: &World| world.write("dev/vg0/a", "\0\0");
+    Bench::run(DEVICES, begin, async |bench, mut reports| {
+        let a_only = [Some("active"), None];
+        let report = reports.until(|report| states(report) == a_only).await;
+        assert_eq!(report.troubles, ["device /dev/vg0/b: it is not there"]);
+        assert!(
+            report
+                .to_string()
+                .contains("Device /dev/vg0/b: not in the SSD tier\n")
+        );
+        let state = bench.world.host.with(|state| state.clone());
+        assert_eq!(state.devices[0].path, "/dev/vg0/a");
+        assert_eq!(state.devices[0].stats.write_budget, 5120);
+        assert_eq!(state.status.deadline, 50_000);
+        bench.world.write("dev/vg0/b", "\0data");
+        bench.look().await;
+        let has_data = |report: &Report| report.troubles[0].contains("there are data on it");
+        let report = reports.until(has_data).await;
+        assert_eq!(states(&report), a_only);
+        bench.world.write("dev/vg0/b", "\0");
+        bench.look().await;
+        let report = reports.until(|report| report.healthy).await;
+        assert_eq!(states(&report), [Some("active"); 2]);
+    });
+}
+
+#[test]
+fn a_device_removed_by_hand_stays_removed_until_the_file_is_read() {
+    let begin = |world: &World| {
+        world.write("dev/vg0/a", "");
+        world.write("dev/vg0/b", "");
+    };
+    Bench::run(DEVICES, begin, async |bench, mut reports| {
+        reports
+            .until(|report| report.healthy && states(report) == [Some("active"); 2])
+            .await;
+        bench.world.host.with(|state| {
+            state.devices.remove(0);
+            state.devices[0].stats.write_budget = 7;
+        });
+        bench.look().await;
+        let report = reports.until(|report| states(report)[0].is_none()).await;
+        assert!(report.healthy, "{report}");
+        bench.look().await;
+        let report = reports.until(|report| states(report)[0].is_none()).await;
+        assert!(report.healthy, "{report}");
+        bench.reload().await;
+        reports
+            .until(|report| states(report) == [Some("active"); 2])
+            .await;
+        // A budget that the file does not have is left alone.
+        let device = bench.world.host.with(|state| state.devices[0].clone());
+        assert_eq!(
+            (device.path.as_str(), device.stats.write_budget),
+            ("/dev/vg0/b", 7)
+        );
+    });
+}
+
+#[test]
+fn a_device_that_was_unplugged_is_added_when_it_is_back() {
+    let begin = |world: &World| {
+        world.write("dev/vg0/a", "");
+        world.write("dev/vg0/b", "");
+    };
+    Bench::run(DEVICES, begin, async |bench, mut reports| {
+        reports
+            .until(|report| states(report) == [Some("active"); 2])
+            .await;
+        let file = bench.world.path("dev/vg0/b");
+        fs::remove_file(&file).unwrap();
+        bench
+            .world
+            .host
+            .with(|state| state.devices[1].state = DeviceState::Failed);
+        bench.look().await;
+        let report = reports.until(|report| !report.healthy).await;
+        assert_eq!(states(&report), [Some("active"), Some("failed")]);
+        bench.world.write("dev/vg0/b", "");
+        bench.look().await;
+        reports
+            .until(|report| report.healthy && states(report) == [Some("active"); 2])
+            .await;
+        assert_eq!(bench.world.host.with(|state| state.devices.len()), 2);
+        // A module that is loaded again has none of them.
+        bench.world.host.with(|state| *state = HostState::default());
+        bench.changes.send(Change::Went).await.unwrap();
+        reports
+            .until(|report| report.healthy && states(report) == [Some("active"); 2])
+            .await;
+        assert_eq!(bench.world.host.with(|state| state.devices.len()), 2);
     });
 }
 

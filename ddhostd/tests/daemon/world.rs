@@ -3,6 +3,7 @@
 //! A host in memory, with processes in a directory.
 
 use ddabi::pool::PoolStats;
+use ddhostd::runtime::Places;
 use ddnl::{Vm, fake::FakeHost};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
@@ -25,6 +26,14 @@ impl World {
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
+    }
+
+    pub(crate) fn places(&self) -> Places {
+        Places {
+            proc: self.path("proc"),
+            sys: self.path("sys"),
+            root: self.root.path().into(),
+        }
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {

@@ -183,6 +183,9 @@ impl HostControl for FakeHost {
     fn add_device(&mut self, path: &str) -> Result<u32> {
         check_path(path)?;
         self.change(|state| {
+            if state.devices.iter().any(|device| device.path == path) {
+                return Err(refused(16, "the device is in use"));
+            }
             let id = u32::try_from(state.devices.len()).unwrap_or(u32::MAX);
             state.devices.push(Device {
                 id,
@@ -246,5 +249,17 @@ impl AsyncHostControl for FakeHost {
 
     async fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
         HostControl::configure(self, change)
+    }
+
+    async fn add_device(&mut self, path: &str) -> Result<u32> {
+        HostControl::add_device(self, path)
+    }
+
+    async fn remove_device(&mut self, device: u32) -> Result<u64> {
+        HostControl::remove_device(self, device)
+    }
+
+    async fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()> {
+        HostControl::set_write_budget(self, device, pages)
     }
 }

@@ -13,10 +13,15 @@ use ddnl::Pool;
 
 type Of = fn(&Explanation) -> Option<Value>;
 
-const METRICS: [(&str, &str, Of); 8] = [
+const METRICS: [(&str, &str, Of); 9] = [
     ("policyd_container_weight", "Weight in its store", |one| {
         Some(one.weight.into())
     }),
+    (
+        "policyd_container_ssd_weight",
+        "Weight in the SSD tier; absent if it keeps no pages there",
+        |one| one.ssd_weight.map(Into::into),
+    ),
     (
         "policyd_container_need_bytes",
         "Part of the store that would meet the target",

@@ -390,6 +390,34 @@ fn the_example_is_right() {
     assert!(!config.containers.is_empty());
 }
 
+/// Returns the lines of a block scalar of YAML, the `nth` behind this key.
+fn block(file: &str, key: &str, nth: usize) -> String {
+    let text = repository(file);
+    let (_, text) = text.split_once(key).unwrap();
+    let text = text.split(key).nth(nth).unwrap();
+    let lines = text.strip_prefix(" |\n").unwrap().lines();
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let first = depth(lines.clone().next().unwrap());
+    let within = lines.take_while(|line| line.is_empty() || depth(line) >= first);
+    within
+        .map(|line| format!("{}\n", line.trim_start()))
+        .collect()
+}
+
+#[test]
+fn the_integrations_are_right() {
+    let directory = "packaging/integrations";
+    for (file, key, nth, containers) in [
+        ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 2),
+        ("cloud-init/guest.yaml", "    content:", 0, 1),
+        ("ansible/site.yml", "doubledecker_config:", 1, 1),
+    ] {
+        let text = block(&format!("{directory}/{file}"), key, nth);
+        let config = Config::parse(&text).unwrap_or_else(|wrong| panic!("{wrong:?} in\n{text}"));
+        assert_eq!(config.containers.len(), containers, "{text}");
+    }
+}
+
 /// The examples of the documentation are valid, and show each key.
 #[test]
 fn the_documentation_is_right() {

@@ -32,7 +32,7 @@ fn container(name: &str) -> Explanation {
     let goal = |figure: &str, target: f64, measured: f64| json!({ "figure": figure, "target": target, "measured": measured });
     let line = json!({
         "cgroup": format!("/{name}"), "name": name, "class": "gold", "enrolled": true,
-        "verdict": "met", "reason": "", "weight": 300,
+        "verdict": "met", "reason": "", "weight": 300, "ssd_weight": 40,
         "share_bytes": null, "used_bytes": null, "need_bytes": 8192,
         "character": "mixed", "memory_bytes": 4096, "anon_bytes": 0,
         "goals": [
@@ -90,6 +90,7 @@ fn the_guest_and_its_containers_are_told() {
         "policyd_put_skipped_bytes_total{reason=\"policy\"} 12288".into(),
         "policyd_get_duration_seconds_bucket{le=\"+Inf\"} 4".into(),
         format!("policyd_container_weight{{{web}}} 300"),
+        format!("policyd_container_ssd_weight{{{web}}} 40"),
         format!("policyd_container_target_met{{{web}}} 1"),
         format!("policyd_container_target_latency_seconds{{{web}}} 0.02"),
         format!("policyd_container_measured_latency_seconds{{{web}}} 0.0125"),

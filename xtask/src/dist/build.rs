@@ -17,6 +17,17 @@ const REFUSED: &str = "error,warning";
 /// Remarks that concern uploads to Debian's archive alone.
 const SUPPRESSED: &str = "initial-upload-closes-no-bugs";
 
+/// Checks the scripts that the packages have: those of maintainers with what debhelper adds to them,
+/// and those that are installed.
+const SHELLCHECK: &str = r#"
+    for package in ../*.deb; do
+        rm -rf /tmp/scripts
+        dpkg-deb --raw-extract "$package" /tmp/scripts
+        find /tmp/scripts -type f -exec sh -c 'head -n 1 "$1" | grep -qE "^#!/bin/(ba)?sh"' - {} \; \
+            -exec shellcheck --severity=warning --external-sources --source-path=SCRIPTDIR {} +
+    done
+"#;
+
 /// Builds the packages in a version; returns the directory that they are in.
 pub(super) fn packages(version: &Version) -> Result<PathBuf> {
     let root = root::dist()?;
@@ -40,7 +51,8 @@ pub(super) fn packages(version: &Version) -> Result<PathBuf> {
                 "cd /build/doubledecker\n\
              rm -f ../*.deb ../*.buildinfo ../*.changes\n\
              dpkg-buildpackage --build=binary --no-sign\n\
-             lintian --fail-on {REFUSED} --suppress-tags {SUPPRESSED} --allow-root ../*.changes\n"
+             lintian --fail-on {REFUSED} --suppress-tags {SUPPRESSED} --allow-root ../*.changes\n\
+             {SHELLCHECK}"
             );
             let mut command = Chroot::new(&root)
                 .bind(&build, "/build")

@@ -240,7 +240,7 @@ fn happen(session: &Session, events: Vec<Event>) {
             Event::Take(index, pages) => read(session, &run(index, pages, 0)),
             Event::Evict(pool, pages) => _ = evict(session, (pool, Cause::Put), pages, None::<&()>),
             Event::EvictSsd(pool, pages) => {
-                _ = evict_ssd(session, (pool, Cause::Segment), pages, u64::MAX)
+                _ = evict_ssd(session, (pool, Cause::Segment), pages, u64::MAX);
             }
             Event::Migrate(pool) => _ = migrate(session, &FILE, pool),
         }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Adds the devices of the file to the SSD tier.
+
+use super::Runtime;
+use crate::{
+    disks::{Disk, Step},
+    module::Module,
+};
+use dddaemon::service::Service;
+use ddnl::AsyncHostControl;
+use ddvm::ssd;
+use std::{io, path::PathBuf};
+use tracing::{info, warn};
+
+impl<M: Module, S: Service> Runtime<M, S> {
+    /// Looks for the devices of the file, and does what is due. What fails is tried again at the next
+    /// look.
+    pub(super) async fn look_at_devices(&mut self) -> ddnl::Result<()> {
+        let Some(control) = &mut self.control else {
+            return Ok(());
+        };
+        if self.disks.is_empty() {
+            return Ok(());
+        }
+        let devices = control.devices().await?;
+        for disk in &mut self.disks {
+            let path = self.places.device(&disk.listed.path);
+            let is_it = |other: &str| ssd::is_same(&self.places.device(other), &path);
+            let device = devices.iter().find(|device| is_it(&device.path));
+            let before = disk.trouble.clone();
+            let result = match disk.look(path.exists(), device) {
+                None => Ok(()),
+                Some(Step::Add) => self.heads.ask(path).map_err(|error| error.to_string()),
+                Some(Step::Remove(id)) => match control.remove_device(id).await {
+                    Ok(0) => self.heads.ask(path).map_err(|error| error.to_string()),
+                    // The next look removes the rest.
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                },
+                Some(Step::SetBudget(id, pages)) => {
+                    match control.set_write_budget(id, pages).await {
+                        Ok(()) => {
+                            let path = &disk.listed.path;
+                            info!(path, pages, "write budget set");
+                            // The next look sees it, or another one that was set by hand.
+                            let device = device.map(|device| {
+                                let mut device = device.clone();
+                                device.stats.write_budget = pages;
+                                device
+                            });
+                            disk.look(true, device.as_ref());
+                            Ok(())
+                        }
+                        Err(error) => Err(format!("its write budget cannot be set: {error}")),
+                    }
+                }
+            };
+            if let Err(trouble) = result {
+                disk.trouble = Some(trouble);
+            }
+            tell(disk, before.as_deref());
+        }
+        Ok(())
+    }
+
+    /// Adds a device if there are no data on it.
+    pub(super) async fn examined(&mut self, path: PathBuf, has_data: io::Result<bool>) {
+        let Some(control) = &mut self.control else {
+            return;
+        };
+        let is_it = |disk: &&mut Disk| self.places.device(&disk.listed.path) == path;
+        let Some(disk) = self.disks.iter_mut().find(is_it) else {
+            return;
+        };
+        let name = &disk.listed.path;
+        let result = match has_data {
+            Ok(false) => match control.add_device(name).await {
+                Ok(device) => {
+                    info!(path = name, device, "device added to the SSD tier");
+                    Ok(())
+                }
+                Err(error) => Err(format!("it cannot be added: {error}")),
+            },
+            Ok(true) => Err(format!(
+                "there are data on it; if they are not needed, run `wipefs --all {name}`"
+            )),
+            Err(error) => Err(format!("it cannot be read: {error}")),
+        };
+        match result {
+            Ok(()) => {
+                if let Err(error) = self.look_at_devices().await {
+                    warn!("{error}");
+                }
+            }
+            Err(trouble) => {
+                let before = disk.trouble.replace(trouble);
+                tell(disk, before.as_deref());
+            }
+        }
+    }
+}
+
+/// Logs why a device is not as the file says, once.
+fn tell(disk: &Disk, before: Option<&str>) {
+    let trouble = disk.trouble.as_deref();
+    if let Some(trouble) = trouble.filter(|_| trouble != before) {
+        warn!(path = disk.listed.path, "{trouble}");
+    }
+}

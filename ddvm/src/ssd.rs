@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Settings of the SSD tier: its devices, what may be written to them, and how long guests wait.
+
+use ddabi::PAGE_SIZE;
+use ddconf::size::Size;
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, Read as _},
+    path::Path,
+    str::FromStr,
+};
+
+/// The most devices that the module takes.
+pub const MOST_DEVICES: usize = 16;
+/// The longest path of a device, in bytes.
+pub const LONGEST_PATH: usize = 4095;
+/// The largest write budget that the module takes, in pages a second.
+const MOST_PAGES: u64 = 1_000_000_000;
+/// The least and the longest time that guests may wait for a device, in milliseconds.
+pub const DEADLINES: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
+/// file systems and volumes are there. The module leaves them zero.
+const HEAD: u64 = 1 << 20;
+
+/// The table `[ssd]` of the file of a host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ssd {
+    /// Milliseconds that a guest may wait for a device; `None` stays as it is.
+    pub deadline: Option<u32>,
+    /// The devices.
+    pub devices: Vec<Listed>,
+}
+
+/// A device that the file lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The line in which its entry begins, from 1.
+    pub line: usize,
+    /// Absolute path of the block device.
+    pub path: String,
+    /// What may be written to it; `None` stays as it is.
+    pub write_budget: Option<Rate>,
+}
+
+impl Listed {
+    /// Returns a warning if another device may have this path after a reboot.
+    pub fn warning(&self) -> Option<String> {
+        let path = &self.path;
+        let is_direct = Path::new(path).parent() == Some(Path::new("/dev"));
+        is_direct.then(|| {
+            format!(
+                "line {}: {path} may be another device after a reboot: use its name below \
+                 /dev/disk/by-id or /dev/disk/by-partuuid",
+                self.line
+            )
+        })
+    }
+}
+
+/// What may be written to a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// Everything.
+    Unlimited,
+    /// So many bytes in a second.
+    Bytes(u64),
+    /// So many times its size in a day.
+    Size(f64),
+}
+
+impl Rate {
+    /// Returns the pages that may be written to a device of so many pages in a second; 0 means no
+    /// limit.
+    pub fn pages(self, places: u64) -> u64 {
+        const DAY: f64 = 86_400.0;
+        match self {
+            Self::Unlimited => 0,
+            Self::Bytes(bytes) => (bytes / PAGE_SIZE as u64).max(1),
+            Self::Size(times) => ((places as f64 * times / DAY) as u64).max(1),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const WRONG: &str = "write it like 20M, 0.5dwpd or none";
+        if text == "none" {
+            return Ok(Self::Unlimited);
+        }
+        if let Some(times) = text.strip_suffix("dwpd") {
+            let times = times.trim().parse().ok();
+            let times = times.filter(|times: &f64| times.is_finite() && *times > 0.0);
+            return times.map(Self::Size).ok_or_else(|| WRONG.into());
+        }
+        match text.trim_end_matches("/s").parse()? {
+            Size::Bytes(bytes) if bytes / PAGE_SIZE as u64 > MOST_PAGES => {
+                Err(format!("`{text}` is more than any device writes"))
+            }
+            Size::Bytes(bytes) if bytes > 0 => Ok(Self::Bytes(bytes)),
+            _ => Err(WRONG.into()),
+        }
+    }
+}
+
+/// Writes it so that it reads back as the same rate.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Unlimited => f.write_str("none"),
+            Self::Bytes(bytes) => write!(f, "{}", Size::Bytes(bytes)),
+            Self::Size(times) => write!(f, "{times}dwpd"),
+        }
+    }
+}
+
+/// Returns whether the beginning of a device is not all zeroes.
+///
+/// A device that the module used passes: the module writes neither to its beginning nor to its end.
+pub fn has_data(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(head.iter().any(|byte| *byte != 0))
+}
+
+/// Returns whether two paths lead to the same device.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let target = |path: &Path| fs::canonicalize(path).ok();
+    one == other || target(one).is_some() && target(one) == target(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn rates_are_read_as_people_write_them() {
+        const MIB: u64 = 1 << 20;
+        let rate = |text: &str| text.parse::<Rate>();
+        assert_eq!(rate("none"), Ok(Rate::Unlimited));
+        assert_eq!(rate("20M"), Ok(Rate::Bytes(20 * MIB)));
+        assert_eq!(rate("20M/s"), Ok(Rate::Bytes(20 * MIB)));
+        assert_eq!(rate("1dwpd"), Ok(Rate::Size(1.0)));
+        assert_eq!(rate("0.5 dwpd"), Ok(Rate::Size(0.5)));
+        for wrong in ["0", "-1dwpd", "dwpd", "25%", "fast", "nandwpd", "4000T"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Rate::Unlimited.pages(1000), 0);
+        assert_eq!(Rate::Bytes(20 * MIB).pages(1000), 5120);
+        assert_eq!(Rate::Bytes(1).pages(1000), 1);
+        // 1 TiB a day.
+        assert_eq!(Rate::Size(1.0).pages(1 << 28), 3106);
+    }
+
+    #[test]
+    fn rates_read_back_as_written() {
+        for (text, written) in [
+            ("none", "none"),
+            ("20M/s", "20MiB"),
+            ("0.50 dwpd", "0.5dwpd"),
+        ] {
+            let rate: Rate = text.parse().unwrap();
+            assert_eq!(rate.to_string(), written);
+            assert_eq!(written.parse(), Ok(rate));
+        }
+    }
+
+    #[test]
+    fn data_at_the_beginning_are_seen() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
+        let mut content = vec![0; HEAD as usize];
+        // What is behind the head is the cache's own.
+        fs::write(&file, [&content[..], b"pages"].concat()).unwrap();
+        assert!(!has_data(&file).unwrap());
+        *content.last_mut().unwrap() = 1;
+        fs::write(&file, content).unwrap();
+        assert!(has_data(&file).unwrap());
+        assert!(has_data(&link).is_err());
+        assert!(!is_same(&file, &link));
+        symlink("file", &link).unwrap();
+        assert!(is_same(&file, &link));
+    }
+
+    #[test]
+    fn names_that_a_reboot_may_change_are_warned_of() {
+        let warning = |path: &str| {
+            let listed = Listed {
+                line: 3,
+                path: path.into(),
+                write_budget: None,
+            };
+            listed.warning()
+        };
+        for path in ["/dev/sdb", "/dev/nvme0n1p3"] {
+            assert!(warning(path).unwrap().starts_with("line 3: "), "{path}");
+        }
+        for path in [
+            "/dev/disk/by-id/nvme-eui.1",
+            "/dev/mapper/cache",
+            "/dev/vg0/cache",
+        ] {
+            assert_eq!(warning(path), None, "{path}");
+        }
+    }
+}

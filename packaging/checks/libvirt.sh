@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Tries the hook with libvirt's own daemon and a domain that is started, saved and restored, and never
+# runs (`cargo xtask integrations`). A ddctl that notes its arguments stands for the real one.
+
+set -eu
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin" /etc/libvirt/hooks /run/libvirt
+rm -f /etc/libvirt/qemu/web.xml
+cat >"$work/bin/ddctl" <<END
+#!/bin/sh
+echo "\$*" >>$work/calls
+END
+chmod +x "$work/bin/ddctl"
+cp /integrations/libvirt/qemu /etc/libvirt/hooks/qemu
+
+# libvirt looks for processors there. The mount ends with this script.
+mount -t sysfs sysfs /sys
+
+# There is neither a service manager nor a policy kit in this root.
+cat >/etc/libvirt/qemu.conf <<'END'
+user = "root"
+group = "root"
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+stdio_handler = "file"
+remember_owner = 0
+END
+cat >/etc/libvirt/libvirtd.conf <<'END'
+auth_unix_ro = "none"
+auth_unix_rw = "none"
+END
+cat >"$work/domain.xml" <<'END'
+<domain type='qemu'>
+  <name>web</name>
+  <metadata>
+    <dd:cache xmlns:dd="urn:doubledecker:1" weight="300" ssd-weight="50"/>
+  </metadata>
+  <memory unit='MiB'>16</memory>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <devices><emulator>/usr/bin/qemu-system-x86_64</emulator></devices>
+</domain>
+END
+
+PATH="$work/bin:$PATH" libvirtd --daemon --pid-file "$work/pid"
+trap 'kill "$(cat "$work/pid")"; rm -rf "$work" /etc/libvirt/qemu/web.xml' EXIT
+# The daemon listens when it has gone to the background.
+virsh --connect qemu:///system define "$work/domain.xml"
+virsh --connect qemu:///system start --paused web
+[ "$(cat "$work/calls")" = 'set-weight --save --later --ssd 50 name:web 300' ]
+
+# A restored domain is started like one that comes from another host. Weights that were changed in
+# between count.
+virsh --connect qemu:///system save web "$work/state"
+virsh --connect qemu:///system save-image-dumpxml "$work/state" | sed 's/weight="300"/weight="70"/' \
+    >"$work/changed.xml"
+virsh --connect qemu:///system restore "$work/state" --xml "$work/changed.xml" --paused
+[ "$(tail -n 1 "$work/calls")" = 'set-weight --save --later --ssd 50 name:web 70' ]
+[ "$(wc -l <"$work/calls")" = 2 ]
+virsh --connect qemu:///system dumpxml web >"$work/running.xml"
+virsh --connect qemu:///system destroy web
+
+# `virsh metadata` makes the element, too.
+virsh --connect qemu:///system metadata web --uri urn:doubledecker:1 --key dd \
+    --set '<cache weight="20"/>' --config
+virsh --connect qemu:///system start --paused web
+[ "$(tail -n 1 "$work/calls")" = 'set-weight --save --later name:web 20' ]
+virsh --connect qemu:///system destroy web

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `integrations`: checks the files for other systems with these systems' own tools.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{chroot::Chroot, package, progress, root, workspace};
+
+/// Check the files for libvirt, Kubernetes, cloud-init, Ansible, RPM and Arch with their tools
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// The files, one folder for each system.
+const DIRECTORY: &str = "packaging/integrations";
+/// The scripts that check them, of the same names.
+const CHECKS: &str = "packaging/checks";
+
+pub(crate) fn run(_: &Args) -> Result<bool> {
+    package::install_missing()?;
+    let root = root::integrations()?;
+    let top = workspace::top();
+    let mut failed = Vec::new();
+    for name in names(&top.join(CHECKS))? {
+        let mut command = Chroot::new(&root)
+            .bind(top.join(DIRECTORY), "/integrations")
+            .bind(top.join(CHECKS), "/checks")
+            .command("sh");
+        command.args(["-eux", &format!("/checks/{name}.sh")]);
+        let log = workspace::target().join(format!("log/integration-{name}.log"));
+        if let Err(error) = progress::step(&name, || progress::quiet(&mut command, &log)) {
+            eprintln!("{error:#}");
+            failed.push(name);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("there are complaints about {}", failed.join(", "));
+    }
+    println!("no complaints");
+    Ok(true)
+}
+
+/// Returns the names of the scripts in a folder, in their order.
+fn names(checks: &Path) -> Result<Vec<String>> {
+    let list = fs::read_dir(checks).with_context(|| format!("cannot list {}", checks.display()))?;
+    let mut names = Vec::new();
+    for entry in list {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(name.strip_suffix(".sh").map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, process::Command};
+
+    use super::*;
+
+    fn text(path: &str) -> String {
+        fs::read_to_string(workspace::top().join(path)).unwrap()
+    }
+
+    /// What is not checked by a tool is not noticed when it breaks.
+    #[test]
+    fn every_integration_is_checked_and_described() {
+        let top = workspace::top();
+        let list = fs::read_dir(top.join(DIRECTORY)).unwrap();
+        let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut folders: Vec<String> = list.map(|entry| name(entry.unwrap())).collect();
+        folders.sort();
+        assert_eq!(names(&top.join(CHECKS)).unwrap(), folders);
+        let page = text("docs/integrations.md");
+        for folder in folders {
+            let link = format!("packaging/integrations/{folder}");
+            assert!(
+                page.contains(&link),
+                "{link} is not in docs/integrations.md"
+            );
+        }
+    }
+
+    #[test]
+    fn versions_are_that_of_the_workspace() {
+        let version = env!("CARGO_PKG_VERSION");
+        let spec = text("packaging/integrations/rpm/doubledecker.spec");
+        assert!(spec.contains(&format!("\nVersion:        {version}\n")));
+        let pkgbuild = text("packaging/integrations/arch/PKGBUILD");
+        assert!(pkgbuild.contains(&format!("\npkgver={version}\n")));
+        let manifest = text("packaging/integrations/kubernetes/policyd.yaml");
+        assert!(manifest.contains(&format!("/policyd:{version}\n")));
+    }
+
+    /// Other packages install what Debian's do, by `packaging/install.sh`.
+    #[test]
+    fn the_files_of_a_package_are_installed() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path().join("tree");
+        let root = directory.path().join("root");
+        for path in ["packaging", "ddhostd", "policyd", "docs", "README.md"] {
+            let mut copy = Command::new("cp");
+            copy.arg("-R").arg("--parents").arg(path).arg(&tree);
+            fs::create_dir_all(&tree).unwrap();
+            assert!(
+                copy.current_dir(workspace::top())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+        for (path, mode) in [
+            ("release/ddctl", 0o755),
+            ("release/ddhostd", 0o755),
+            ("release/policyd", 0o755),
+            ("pages/man/ddctl.1", 0o644),
+            ("pages/man/ddhostd.8", 0o644),
+            ("pages/bash/ddctl.bash", 0o644),
+            ("pages/fish/ddctl.fish", 0o644),
+            ("pages/zsh/_ddctl", 0o644),
+        ] {
+            let path = tree.join("target").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "x").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let install = |package: &str| {
+            Command::new("sh")
+                .arg("packaging/install.sh")
+                .arg(&root)
+                .args(["1.2.3", package])
+                .current_dir(&tree)
+                .output()
+                .unwrap()
+        };
+        let output = install("doubledecker-tools");
+        assert!(output.status.success(), "{output:?}");
+        for path in [
+            "usr/bin/ddctl",
+            "usr/sbin/ddhostd",
+            "usr/lib/systemd/system/doubledecker-ddhostd.service",
+            "etc/doubledecker/host.toml",
+            "usr/share/man/man1/ddctl.1",
+            "usr/share/man/man8/ddhostd.8",
+            "usr/share/doubledecker/doubledecker.json",
+            "usr/share/doubledecker/integrations/libvirt/qemu",
+        ] {
+            assert!(root.join(path).is_file(), "{path}");
+        }
+        let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode();
+        assert_eq!(mode("usr/bin/ddctl") & 0o777, 0o755);
+        // What was not built, and what there is not, is an error.
+        fs::remove_file(tree.join("target/release/ddctl")).unwrap();
+        assert!(!install("doubledecker-tools").status.success());
+        assert!(!install("doubledecker-nothing").status.success());
+    }
+}
