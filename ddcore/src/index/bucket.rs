@@ -139,7 +139,7 @@ impl<S: Storage> Index<S> {
                 spill => self.candidate_behind(spill, part.block),
             }
         } else {
-            self.find(part)
+            self.pick(number, hits, part)
         }
     }
 
@@ -170,10 +170,17 @@ impl<S: Storage> Index<S> {
         NONE
     }
 
-    /// Returns the first block of a part by its file.
+    /// Returns the first block of a part's file among some slots, or a spill that may be it.
     #[inline(never)]
-    fn find(&self, part: &Part) -> u32 {
-        self.find_block(part, self.find_file(&part.file, part.file_hash))
+    fn pick(&self, bucket: u32, mut slots: u32, part: &Part) -> u32 {
+        while slots != 0 {
+            let number = bucket * SLOTS + slots.trailing_zeros();
+            if self.file(self.block(number).file()).is(&part.file) {
+                return number;
+            }
+            slots &= slots - 1;
+        }
+        self.candidate_behind(self.bucket(bucket).chain(), part.block)
     }
 
     /// Returns the first block of a part. There may be others.

@@ -63,7 +63,11 @@ impl<S: Storage> Index<S> {
         }
         let mut sum = Sum::default();
         for part in group.parts() {
-            let Some(block) = self.take_single(part) else {
+            let single = match part.pages() {
+                1 => self.take_single(part),
+                _ => None,
+            };
+            let Some(block) = single else {
                 self.remove_part(part, reason, &mut sink);
                 continue;
             };
