@@ -29,7 +29,7 @@ fuzz_target!(|page: &[u8]| {
     let given = rest.len().min(length);
     body.0[..given].copy_from_slice(&rest[..given]);
     match Request::parse(&header, &body.0[..length]) {
-        Ok(Request::Put(runs) | Request::Get(runs)) => check_runs(&runs),
+        Ok(Request::Put(runs) | Request::Get(runs, _)) => check_runs(&runs),
         Ok(Request::Flush(ranges)) => {
             for range in ranges.iter() {
                 if let Range::Pages { first, last, .. } = range {

@@ -82,7 +82,7 @@ fn serve(host: &Host, vm: u8, page: &Page, carried: &mut Carried<Frame>) {
     let Ok(request) = Request::parse(&header, page.body(header.body_len())) else {
         return;
     };
-    if let Request::Hello = request {
+    if let Request::Hello(_) = request {
         return host.hello(vm);
     }
     let entered = host.vm(vm).enter(header.session, header.sequence);

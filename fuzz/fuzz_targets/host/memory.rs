@@ -107,6 +107,12 @@ impl Memory {
         self.live.borrow().contains_key(&number)
     }
 
+    /// Notes that the data of a page was copied into a frame, which may have had other data before.
+    pub(crate) fn fill(&self, number: u64) {
+        let mut live = self.live.borrow_mut();
+        live.get_mut(&number).expect("a frame in use").data = number;
+    }
+
     /// Returns what a frame or a place has.
     pub(crate) fn data(&self, number: u64) -> u64 {
         self.live.borrow()[&number].data
@@ -149,22 +155,23 @@ impl Memory {
         if self.allocate(&mut frames, false) < pages.len() {
             return false;
         }
-        let mut is_whole = true;
         for frame in &mut frames {
             self.reads.set(self.reads.get() + 1);
             let damage = self.damage.get();
             if damage > 0 && self.reads.get().is_multiple_of(damage) {
                 *frame = None;
-                is_whole = false;
             }
         }
-        for (page, frame) in pages.iter_mut().zip(frames) {
+        // Pages that follow one that is lost stay for the next step.
+        let first_lost = frames.iter().position(Option::is_none);
+        let moving = first_lost.unwrap_or(frames.len());
+        for (at, (page, frame)) in pages.iter_mut().zip(frames).enumerate() {
             let old = page.take().expect("a page for each place");
             if let Some(frame) = &frame {
                 let data = self.data(old.number);
                 let mut live = self.live.borrow_mut();
                 live.get_mut(&frame.number).expect("a new frame").data = data;
-                if is_whole {
+                if at < moving {
                     self.moving.borrow_mut().insert(old.number, frame.number);
                 }
             }

@@ -79,10 +79,10 @@ impl Source<Frame> for Put<'_> {
 impl Caller<'_> {
     pub(crate) fn serve(&self, request: &Request<'_>, carried: &mut Carried<Frame>) {
         match request {
-            Request::Hello | Request::Ping => {}
+            Request::Hello(_) | Request::Ping => {}
             Request::Goodbye => self.vm.end(),
             Request::Put(runs) => self.put(runs, carried),
-            Request::Get(runs) => self.get(runs, carried),
+            Request::Get(runs, _) => self.get(runs, carried),
             Request::Flush(ranges) => {
                 for range in ranges.iter() {
                     let mut calls = 0;

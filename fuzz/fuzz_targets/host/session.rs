@@ -95,6 +95,7 @@ impl Session {
         let mut model = self.model.borrow_mut();
         for (key, frame) in keys(run).zip(frames) {
             let number = frame.as_ref().expect("a frame for each page").number;
+            self.memory.fill(number);
             let copy = Kept {
                 list: list(run.pool, run.class),
                 number,
