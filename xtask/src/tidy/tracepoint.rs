@@ -123,15 +123,14 @@ fn defined(header: &str) -> BTreeMap<String, Fields> {
 
 /// Returns the definitions of a header: the macro, and its arguments.
 fn blocks(header: &str) -> impl Iterator<Item = (&str, &str)> {
-    let definitions = header.split("\n);").filter_map(|part| {
+    header.split("\n);").filter_map(|part| {
         let begin = ["TRACE_EVENT(", "DECLARE_EVENT_CLASS(", "DEFINE_EVENT("]
             .into_iter()
             .find_map(|macro_name| Some((part.rfind(&format!("\n{macro_name}"))?, macro_name)))?;
         let (at, macro_name) = begin;
         let arguments = &part[at + 1 + macro_name.len()..];
         Some((macro_name.trim_end_matches('('), arguments))
-    });
-    definitions
+    })
 }
 
 /// Returns the first argument.
