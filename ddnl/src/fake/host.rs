@@ -186,7 +186,9 @@ impl HostControl for FakeHost {
             if state.devices.iter().any(|device| device.path == path) {
                 return Err(refused(16, "the device is in use"));
             }
-            let id = u32::try_from(state.devices.len()).unwrap_or(u32::MAX);
+            // A number is not that of another device.
+            let ids = state.devices.iter().map(|device| device.id + 1);
+            let id = ids.max().unwrap_or(0);
             state.devices.push(Device {
                 id,
                 path: path.into(),
