@@ -10,6 +10,7 @@ mod guest;
 mod help;
 mod host;
 mod impostor;
+mod picture;
 mod policy;
 mod save;
 mod schema;
