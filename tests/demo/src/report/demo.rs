@@ -11,8 +11,8 @@ use ddreport::{
 };
 
 use super::{
-    common::{changes, promises},
     curves::{own_share, own_work, shares, timeline},
+    section::{changes, promises},
 };
 use crate::{
     demo::{DEFAULT, FIFO, HOST, WEIGHTS, WITHOUT},

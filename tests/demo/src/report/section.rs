@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Parts of several reports.
+//! Sections of several reports.
 
 use ddlab::Target;
 use ddreport::Promise;
