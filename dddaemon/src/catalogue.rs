@@ -112,7 +112,7 @@ fn check(name: &str, metric: &Metric) -> Result<(), String> {
 }
 
 /// Returns metrics as rows of a table in Markdown: name, type, labels, meaning.
-pub fn rows(metrics: &BTreeMap<String, Metric>) -> String {
+fn rows(metrics: &BTreeMap<String, Metric>) -> String {
     let row = |(name, metric): (&String, &Metric)| {
         let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
         let labels = match labels.is_empty() {
@@ -125,6 +125,27 @@ pub fn rows(metrics: &BTreeMap<String, Metric>) -> String {
         )
     };
     metrics.iter().map(row).collect()
+}
+
+/// Checks that `docs/metrics.md` lists these metrics, and no other whose name begins with `prefix`.
+///
+/// # Panics
+///
+/// Panics if it does not, with the rows that it should have.
+pub fn assert_documented(prefix: &str, metrics: &BTreeMap<String, Metric>) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+    let document = std::fs::read_to_string(path).expect("the document");
+    let begin = format!("| `{prefix}");
+    let told: String = document
+        .lines()
+        .filter(|line| line.starts_with(&begin))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let rows = rows(metrics);
+    assert_eq!(
+        told, rows,
+        "docs/metrics.md should have these rows:\n{rows}"
+    );
 }
 
 #[cfg(test)]

@@ -110,6 +110,8 @@ pub(crate) struct Row {
     pub(crate) entitled: u64,
     /// Pages in use in the SSD tier.
     pub(crate) ssd_used: u64,
+    /// Pages entitled to in the SSD tier.
+    pub(crate) ssd_entitled: u64,
     /// Number of containers of a VM.
     pub(crate) containers: u32,
     /// Store and policy of a container.
@@ -128,6 +130,7 @@ impl From<&NamedVm> for Row {
             used: vm.used,
             entitled: vm.entitlement,
             ssd_used: vm.stats.ssd_used,
+            ssd_entitled: vm.stats.ssd_entitlement,
             containers: vm.pools,
             kind: None,
             counts: (&vm.stats).into(),
@@ -150,6 +153,7 @@ impl From<&Pool> for Row {
                 Store::Hybrid => stats.entitlement + stats.ssd_entitlement,
             },
             ssd_used: stats.ssd_used,
+            ssd_entitled: stats.ssd_entitlement,
             containers: 0,
             kind: Some((store_word(pool.store), pool.policy.name())),
             counts: (&stats).into(),

@@ -11,6 +11,7 @@ mod help;
 mod host;
 mod impostor;
 mod libvirt;
+mod picture;
 mod policy;
 mod save;
 mod schema;

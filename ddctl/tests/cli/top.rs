@@ -2,7 +2,7 @@
 
 //! What `ddctl top` draws, and how keys and modules change it.
 
-use crate::world::World;
+use crate::{picture::assert_picture, world::World};
 use ddabi::ssd::{DeviceState, SsdStats};
 use ddctl::{Effect, Monitor, System};
 use ddnl::{Device, fake::Mood};
@@ -113,6 +113,8 @@ fn add_device(world: &World, state: DeviceState) {
             },
         });
         host.vms[0].stats.ssd_used = 300_000;
+        host.vms[0].stats.ssd_entitlement = 600_000;
+        host.vms[1].stats.ssd_entitlement = 400_000;
     });
 }
 
@@ -175,6 +177,24 @@ fn wide_and_narrow_terminals() {
         display.letters("?");
         display.draw();
     }
+}
+
+/// The pictures in the documents are what is drawn.
+#[test]
+fn pictures() {
+    let mut world = busy();
+    world.terminal = true;
+    add_device(&world, DeviceState::Active);
+    let mut display = Display::new(&world, 110, 12);
+    display.pass(30);
+    display.draw();
+    let title = "ddctl top: the VMs of a host, their shares of memory and SSDs, hits and history";
+    assert_picture("top", title, display.terminal.backend().buffer());
+    display.keys([KeyCode::Enter]);
+    display.pass(8);
+    display.draw();
+    let title = "ddctl top: the containers of a VM";
+    assert_picture("top-containers", title, display.terminal.backend().buffer());
 }
 
 /// The size may change between two frames.

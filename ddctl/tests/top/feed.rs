@@ -2,17 +2,11 @@
 
 //! A synthetic host module whose counters rise with each reading.
 
-use ddabi::{
-    ABI_VERSION,
-    counters::HostCounters,
-    genl::Mode,
-    pool::{PoolStats, Store},
-    ssd::Waiting,
-};
+use ddabi::pool::{PoolStats, Store};
 use ddctl::System;
 use ddnl::{
     ConfigChange, Device, Error, EventSource, FlushTarget, Flushed, GuestControl, HostControl,
-    HostStatus, Policy, Pool, Result, Side, Vm, VmChange,
+    HostStatus, Policy, Pool, Result, Side, Vm, VmChange, fake::HostState,
 };
 use rustix::process::Pid;
 use std::{
@@ -99,20 +93,8 @@ impl HostControl for Feed {
     fn status(&mut self) -> Result<HostStatus> {
         add(&self.work.requests, 1);
         Ok(HostStatus {
-            abi_version: u32::from(ABI_VERSION),
-            module_version: None,
-            capacity: 1 << 18,
-            limit: 1 << 18,
             used: 1 << 17,
-            floor: 0,
-            mode: Mode::Weighted,
-            batch: 512,
-            vms: 0,
-            deadline: 20_000,
-            waiting: Waiting::Automatic,
-            keep_free: 512,
-            promote_free: 1 << 14,
-            counters: HostCounters::default(),
+            ..HostState::default().status
         })
     }
 

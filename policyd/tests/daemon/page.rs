@@ -151,18 +151,7 @@ fn users_do_not_make_the_page_larger_than_its_bound() {
 /// The table in the documents agrees with the page's own descriptions.
 #[test]
 fn the_documents_list_all_metrics() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let document = fs::read_to_string(top.join("docs/metrics.md")).unwrap();
-    let rows = catalogue::rows(&metrics(&full()));
-    let told: String = document
-        .lines()
-        .filter(|line| line.starts_with("| `policyd_"))
-        .flat_map(|line| [line, "\n"])
-        .collect();
-    assert_eq!(
-        told, rows,
-        "docs/metrics.md should have these rows:\n{rows}"
-    );
+    catalogue::assert_documented("policyd_", &metrics(&full()));
 }
 
 /// The address in the file is the only setting that a remote Prometheus needs.

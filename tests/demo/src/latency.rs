@@ -35,6 +35,11 @@ impl Latencies {
         all
     }
 
+    /// Returns the latencies, and the number of requests of each.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        self.0.iter().map(|(us, count)| (*us, *count)).collect()
+    }
+
     /// Returns the latency that 99 % do not exceed, or `None` without requests.
     pub(crate) fn p99_us(&self) -> Option<u64> {
         let requests: u64 = self.0.values().sum();

@@ -13,10 +13,9 @@
 //! - [`plan`]: what runs where; [`site`]: VMs brought up by a plan;
 //! - [`policy`], [`ddctl`]: changing and reading the two modules;
 //! - [`recorder`], [`sampler`], [`recording`], [`latency`]: curves and figures of a run;
-//! - [`live`], [`outcome`], [`report`], [`chart`]: showing them.
+//! - [`live`], [`outcome`], [`report`]: showing them, with pages and charts of `ddreport`.
 
 pub mod bench;
-mod chart;
 mod ddctl;
 mod demo;
 mod figures;

@@ -132,17 +132,25 @@ impl Phase {
 }
 
 impl ContainerTrack {
+    /// Returns its work from one time to another.
+    fn within(&self, (from, to): (f64, f64)) -> impl Iterator<Item = &Interval> {
+        let work = self.work.iter();
+        work.filter(move |work| work.at > from && work.at <= to)
+            .map(|work| &work.interval)
+    }
+
+    /// Returns the latencies of all its requests from one time to another.
+    pub(crate) fn latencies(&self, window: (f64, f64)) -> Latencies {
+        Latencies::of(self.within(window))
+    }
+
     /// Returns its figures from one time to another.
     pub(crate) fn over(&self, (from, to): (f64, f64)) -> Figures {
-        let work = self.work.iter();
-        let work: Vec<&Interval> = work
-            .filter(|work| work.at > from && work.at <= to)
-            .map(|work| &work.interval)
-            .collect();
+        let work: Vec<&Interval> = self.within((from, to)).collect();
         let seconds: f64 = work.iter().map(|interval| interval.seconds).sum();
         let operations: u64 = work.iter().map(|interval| interval.operations).sum();
         let stored: u64 = work.iter().map(|one| one.storage_bytes_read).sum();
-        let latencies = Latencies::of(work.iter().copied());
+        let latencies = self.latencies((from, to));
         let (hits, pages, calls) = self.counted(from, to);
         let stored_pages = stored as f64 / PAGE_SIZE as f64;
         Figures {

@@ -4,8 +4,9 @@
 
 mod curves;
 mod demo;
-mod page;
+mod section;
 
 pub(crate) use curves::{own_share, own_work, shares, timeline};
+pub(crate) use ddreport::{page, write};
 pub(crate) use demo::demo_page;
-pub(crate) use page::{changes, page, promises, write};
+pub(crate) use section::{changes, promises};

@@ -52,7 +52,8 @@ const OURS: &[Ours] = &[
         &[],
     ),
     ("ddbench", &["ddabi", "ddcore", "ddlab"], &[]),
-    ("dddemo", &["ddabi", "ddlab", "ddload"], &[]),
+    ("ddreport", &[], &[]),
+    ("dddemo", &["ddabi", "ddlab", "ddload", "ddreport"], &[]),
     (
         "ddscenarios",
         &["ddabi", "ddhelper", "ddlab", "ddload", "ddnl"],

@@ -36,6 +36,7 @@ enum Field {
     Used,
     Entitled,
     Ssd,
+    SsdEntitled,
     Ratio,
     Hits,
     Spark,
@@ -48,7 +49,7 @@ impl Field {
     /// Returns the least width.
     fn width(self) -> u16 {
         match self {
-            Self::Name | Self::Share => 12,
+            Self::Name | Self::Share | Self::SsdEntitled => 12,
             Self::Spark => 10,
             Self::Containers => 4,
             Self::Store => 5,
@@ -71,6 +72,7 @@ impl Field {
             Self::Used => "USED",
             Self::Entitled => "ENTITLED",
             Self::Ssd => "IN SSD",
+            Self::SsdEntitled => "SSD ENTITLED",
             Self::Ratio => "HIT",
             Self::Hits => "HITS/S",
             Self::Spark => "HISTORY",
@@ -100,10 +102,23 @@ impl Field {
 /// Returns the fields for a width. Those that matter less are left out first.
 fn fields(state: &State, width: u16) -> Vec<Field> {
     use Field::{
-        Containers, Entitled, Hits, Name, Policy, Ratio, Share, Spark, Ssd, Store, Used, Weight,
+        Containers, Entitled, Hits, Name, Policy, Ratio, Share, Spark, Ssd, SsdEntitled, Store,
+        Used, Weight,
     };
     let all = [
-        Name, Containers, Store, Policy, Weight, Share, Used, Entitled, Ssd, Ratio, Hits, Spark,
+        Name,
+        Containers,
+        Store,
+        Policy,
+        Weight,
+        Share,
+        Used,
+        Entitled,
+        Ssd,
+        SsdEntitled,
+        Ratio,
+        Hits,
+        Spark,
     ];
     let vms = state.reading.containers.is_none();
     let has_ssd = state.reading.tiers.len() > 1;
@@ -112,12 +127,22 @@ fn fields(state: &State, width: u16) -> Vec<Field> {
         .filter(|field| match field {
             Containers => vms,
             Store | Policy => !vms,
-            Ssd => has_ssd,
+            Ssd | SsdEntitled => has_ssd,
             _ => true,
         })
         .collect();
     for spare in [
-        Policy, Containers, Store, Ssd, Spark, Weight, Share, Entitled, Ratio, Hits,
+        Policy,
+        Containers,
+        Store,
+        SsdEntitled,
+        Ssd,
+        Spark,
+        Weight,
+        Share,
+        Entitled,
+        Ratio,
+        Hits,
     ] {
         let needed: u16 = fields.iter().map(|field| field.width() + GAP).sum();
         if needed <= width + GAP {
@@ -251,6 +276,7 @@ fn cell(
         Field::Used => number::size(item.used),
         Field::Entitled => number::size(item.entitled),
         Field::Ssd => number::size(item.ssd_used),
+        Field::SsdEntitled => number::size(item.ssd_entitled),
         Field::Ratio => number::percent(item.counts.hit_ratio()),
         Field::Hits => history.map_or_else(String::new, |one| number::rate(one.now().hits)),
     };

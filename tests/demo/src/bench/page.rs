@@ -2,6 +2,10 @@
 
 //! The report of a comparison.
 
+use ddreport::{
+    chart::{GREY, Ladder, Rung, colour},
+    page::{Cell, table},
+};
 use maud::{Markup, html};
 
 use super::{
@@ -9,10 +13,7 @@ use super::{
     way::Way,
     workload::Workload,
 };
-use crate::{
-    chart::{GREY, Ladder, Rung, colour},
-    report::{page, promises},
-};
+use crate::report::{page, promises};
 
 /// Returns the whole document.
 pub(super) fn comparison_page(comparison: &Comparison) -> Markup {
@@ -69,7 +70,7 @@ fn factors(comparison: &Comparison) -> Markup {
     if rows.is_empty() {
         return html! {};
     }
-    ladder("Requests in each way", rows).svg()
+    html! { figure { (ladder("Requests in each way", rows).svg()) } }
 }
 
 fn section(comparison: &Comparison, workload: Workload) -> Markup {
@@ -86,16 +87,7 @@ fn section(comparison: &Comparison, workload: Workload) -> Markup {
         h2 { (workload.about()) }
         @for stage in own {
             p { strong { (stage) } }
-            div.scroll {
-                table {
-                    thead { tr { @for head in HEAD { th { (head) } } } }
-                    tbody {
-                        @for one in comparison.usual(stage) {
-                            tr { @for cell in row(one) { td.figure { (cell) } } }
-                        }
-                    }
-                }
-            }
+            (table(&HEAD, comparison.usual(stage).map(|one| row(one).into_iter().map(Cell::number))))
         }
     }
 }
@@ -103,28 +95,20 @@ fn section(comparison: &Comparison, workload: Workload) -> Markup {
 fn sweep(comparison: &Comparison) -> Markup {
     let speeds = comparison.break_even.first();
     let speeds = speeds.map_or(&[][..], |even| &even.factors);
+    let heads: Vec<String> = std::iter::once("requests for each of".to_owned())
+        .chain(speeds.iter().map(|(iops, _)| format!("{iops} IOPS")))
+        .collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows = comparison.break_even.iter().map(|even| {
+        let factors = even.factors.iter();
+        let factors = factors.map(|(_, factor)| Cell::right(format!("{factor:.2}×")));
+        std::iter::once(Cell::text(even.against.name())).chain(factors)
+    });
     html! {
         @for even in &comparison.break_even {
             p { "DoubleDecker is " (even.describe()) "." }
         }
-        table {
-            thead {
-                tr {
-                    th { "requests for each of" }
-                    @for (iops, _) in speeds { th.right { (iops) " IOPS" } }
-                }
-            }
-            tbody {
-                @for even in &comparison.break_even {
-                    tr {
-                        td { (even.against.name()) }
-                        @for (_, factor) in &even.factors {
-                            td.figure.right { (format!("{factor:.2}×")) }
-                        }
-                    }
-                }
-            }
-        }
+        (table(&heads, rows))
     }
 }
 

@@ -8,8 +8,9 @@ use anyhow::Result;
 use ddlab::{Target, report};
 use maud::{Markup, html};
 
+use ddreport::chart::Panel;
+
 use crate::{
-    chart::Panel,
     recording::{Recording, Share},
     report::{self as pages, changes, page, promises, timeline},
 };

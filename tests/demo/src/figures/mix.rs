@@ -7,8 +7,9 @@ use anyhow::Result;
 use ddlab::{Lab, Target};
 
 use super::Experiment;
+use ddreport::chart::Panel;
+
 use crate::{
-    chart::Panel,
     ddctl,
     demo::servers,
     plan::{DISK, Hosting, VmPlan, describe},

@@ -7,8 +7,9 @@ use ddlab::{Lab, Throttle};
 use ddload::{Load, Profile};
 
 use super::{Experiment, experiment::settled};
+use ddreport::chart::Panel;
+
 use crate::{
-    chart::Panel,
     ddctl,
     plan::{ContainerPlan, Hosting, VmPlan},
     recorder::{Audience, Recorder},

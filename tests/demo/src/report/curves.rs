@@ -2,10 +2,9 @@
 
 //! Timelines of recordings.
 
-use crate::{
-    chart::{Band, GREY, Mark, Panel, Series, Style, Timeline, colour},
-    recording::{ContainerTrack, Recording, Share},
-};
+use ddreport::chart::{Band, GREY, Mark, Panel, Series, Style, Timeline, colour};
+
+use crate::recording::{ContainerTrack, Recording, Share};
 
 /// Returns panels over a recording's time, with its phases and changes.
 pub(crate) fn timeline(recording: &Recording, about: &str, panels: Vec<Panel>) -> Timeline {

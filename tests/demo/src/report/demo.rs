@@ -4,14 +4,20 @@
 
 use maud::{Markup, html};
 
+use ddreport::{
+    chart::{GREY, Ladder, Rung, Spread, Strip, colour},
+    page,
+    page::{Cell, table},
+};
+
 use super::{
     curves::{own_share, own_work, shares, timeline},
-    page::{changes, page, promises},
+    section::{changes, promises},
 };
 use crate::{
-    chart::{GREY, Ladder, Rung, colour},
     demo::{DEFAULT, FIFO, HOST, WEIGHTS, WITHOUT},
     outcome::{COMPARED, ContainerResult, Outcome, SETTLED_S},
+    recording::ContainerTrack,
 };
 
 /// Returns the whole document.
@@ -40,6 +46,13 @@ pub(crate) fn demo_page(outcome: &Outcome) -> Markup {
         }
         (compared(outcome))
         (figures(outcome))
+        h2 { "How long requests take" }
+        p {
+            "Parts of the requests by their latency, of all requests in the last " (SETTLED_S)
+            " s of a phase. A second in which nothing was answered counts as a request that took as "
+            "long as there was none."
+        }
+        (latencies(outcome))
         @for experiment in &outcome.experiments {
             (experiment.section())
         }
@@ -139,51 +152,75 @@ fn compared(outcome: &Outcome) -> Markup {
             .map(|phase| container.factor(phase, WITHOUT))
             .to_vec(),
     };
-    Ladder {
+    let ladder = Ladder {
         about: "Requests per second compared with those with memory of guests".to_owned(),
         axis: "requests per second, compared with memory of guests".to_owned(),
         situations: named
             .map(|(name, colour)| (name.to_owned(), colour))
             .collect(),
         rows: outcome.containers.iter().map(row).collect(),
+    };
+    html! { figure { (ladder.svg()) } }
+}
+
+/// Returns histograms of each container's latencies, with a strip for each phase.
+fn latencies(outcome: &Outcome) -> Markup {
+    let recording = &outcome.recording;
+    let colours = [GREY, colour(5), colour(2), colour(0)];
+    let spread = |track: &ContainerTrack| {
+        let phases = [WITHOUT, FIFO, DEFAULT, HOST].into_iter().zip(colours);
+        let strips = phases.filter_map(|(name, colour)| {
+            let latencies = track.latencies(recording.phase(name)?.settled(SETTLED_S));
+            Some(Strip {
+                name: name.to_owned(),
+                colour,
+                counts: latencies.counts(),
+                p99_us: latencies.p99_us(),
+            })
+        });
+        Spread {
+            title: format!("{} / {}", track.vm, track.name),
+            strips: strips.collect(),
+        }
+    };
+    html! {
+        div.charts {
+            @for track in &recording.containers { figure { (spread(track).svg()) } }
+        }
     }
-    .svg()
 }
 
 fn figures(outcome: &Outcome) -> Markup {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
     };
-    html! {
-        div.scroll { table {
-            thead {
-                tr {
-                    th { "container" }
-                    th { "phase" }
-                    th.right { "requests/s" }
-                    th.right { "p99 (ms)" }
-                    th.right { "pages from the host (%)" }
-                    th.right { "exits per page" }
-                }
-            }
-            tbody {
-                @for container in &outcome.containers {
-                    @for (row, phase) in COMPARED.into_iter().enumerate() {
-                        @if let Some(figures) = container.figures(phase) {
-                            tr {
-                                td { @if row == 0 { strong { (container.vm) " / " (container.name) } } }
-                                td { (phase) }
-                                td.figure.right { (number(Some(figures.operations_per_s), 0)) }
-                                td.figure.right { (number(figures.p99_ms, 1)) }
-                                td.figure.right { (number(figures.hit_ratio.map(|ratio| ratio * 100.0), 1)) }
-                                td.figure.right { (number(figures.exits_per_page, 3)) }
-                            }
-                        }
-                    }
-                }
-            }
-        } }
-    }
+    let heads = [
+        "container",
+        "phase",
+        "requests/s",
+        "p99 (ms)",
+        "pages from the host (%)",
+        "exits per page",
+    ];
+    let row = |container: &ContainerResult, phase: &'static str| {
+        let figures = container.figures(phase)?;
+        let name = format!("{} / {}", container.vm, container.name);
+        Some([
+            Cell::text(html! { strong { (name) } }),
+            Cell::text(phase),
+            Cell::right(number(Some(figures.operations_per_s), 0)),
+            Cell::right(number(figures.p99_ms, 1)),
+            Cell::right(number(figures.hit_ratio.map(|ratio| ratio * 100.0), 1)),
+            Cell::right(number(figures.exits_per_page, 3)),
+        ])
+    };
+    let containers = outcome.containers.iter();
+    let rows = containers.flat_map(|one| {
+        COMPARED
+            .into_iter()
+            .filter_map(move |phase| row(one, phase))
+    });
+    table(&heads, rows)
 }
 
 fn setting(outcome: &Outcome) -> Markup {
@@ -226,7 +263,8 @@ mod tests {
         for foreign in ["http:", "https:", "src=", "href=", "NaN", "inf,"] {
             assert!(!linked.contains(foreign), "{foreign}");
         }
-        assert_eq!(html.matches("<svg").count(), 4);
+        // Three timelines, the comparison, and the latencies of five containers.
+        assert_eq!(html.matches("<svg").count(), 9);
         assert!(html.contains("ddctl set-weight"));
     }
 }

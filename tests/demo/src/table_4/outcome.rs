@@ -6,12 +6,15 @@ use std::path::Path;
 
 use anyhow::Result;
 use ddlab::{Target, report};
+use ddreport::{
+    chart::{GREY, Ladder, Rung, colour},
+    page::{Cell, table as cards},
+};
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::stand::CAPACITY_MIB;
 use crate::{
-    chart::{GREY, Ladder, Rung, colour},
     report::{self as pages, page, promises},
     table,
 };
@@ -196,17 +199,8 @@ impl Outcome {
                 "simulated (cargo xtask figures)."
             }
             ul { @for service in &self.services { li { (service) } } }
-            (self.ladder().svg())
-            div.scroll {
-                table {
-                    thead { tr { @for head in HEAD { th { (head) } } } }
-                    tbody {
-                        @for row in self.rows() {
-                            tr { @for cell in row { td.figure { (cell) } } }
-                        }
-                    }
-                }
-            }
+            figure { (self.ladder().svg()) }
+            (cards(&HEAD, self.rows().into_iter().map(|row| row.into_iter().map(Cell::number))))
             h2 { "Goals" }
             (promises(&self.promises()))
             h2 { "What policyd says" }

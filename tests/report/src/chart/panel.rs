@@ -5,37 +5,45 @@
 use maud::{Markup, html};
 
 use super::{
+    legend::{LINE, Legend},
     palette::{GRID, INK},
     scale::{self, Scale},
 };
 
 /// Curves with one vertical axis.
 #[derive(Clone, Debug)]
-pub(crate) struct Panel {
+pub struct Panel {
     /// Title with the unit.
-    pub(crate) title: String,
-    pub(crate) height: f64,
+    pub title: String,
+    /// Height of the axis.
+    pub height: f64,
     /// Top of the axis; the largest value if `None`.
-    pub(crate) most: Option<f64>,
-    pub(crate) series: Vec<Series>,
-    /// Whether the curves are labelled at their ends.
-    pub(crate) labels: bool,
+    pub most: Option<f64>,
+    /// The curves.
+    pub series: Vec<Series>,
+    /// Whether the curves are named above the panel.
+    pub labels: bool,
 }
 
 /// A curve, whose parts are not connected.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
-    pub(crate) label: String,
-    pub(crate) colour: &'static str,
-    pub(crate) style: Style,
-    pub(crate) parts: Vec<Vec<(f64, f64)>>,
+pub struct Series {
+    /// Its name, or nothing.
+    pub label: String,
+    /// Its colour.
+    pub colour: &'static str,
+    /// How it is drawn.
+    pub style: Style,
+    /// Its points.
+    pub parts: Vec<Vec<(f64, f64)>>,
 }
 
 /// The style of a curve.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Style {
+pub enum Style {
     /// A line above a tinted area.
     Area,
+    /// A line.
     Line,
     /// Dashed steps, for target values.
     Steps,
@@ -59,13 +67,31 @@ impl Panel {
             .max(f64::MIN_POSITIVE)
     }
 
+    /// Returns the names of the curves.
+    fn legend(&self) -> Legend<'_> {
+        let named = self
+            .series
+            .iter()
+            .filter(|one| self.labels && !one.label.is_empty());
+        Legend::new(named.map(|one| (one.label.as_str(), one.colour)), 8.0)
+    }
+
+    /// Returns the height above the axis, for the title and the names of the curves.
+    pub(super) fn head(&self) -> f64 {
+        LINE + 6.0 + self.legend().height()
+    }
+
+    /// Draws the panel. The axis begins at the frame's top.
     pub(super) fn draw(&self, frame: &Frame) -> Markup {
+        let legend = self.legend();
+        let upper = frame.top - 6.0 - legend.height();
         let bottom = frame.top + self.height;
         let most = self.top_value();
         let values = Scale::new((0.0, most), (bottom, frame.top));
         let count = if self.height < 100.0 { 2 } else { 4 };
         html! {
-            text x=(frame.left) y=(frame.top - 8.0) font-weight="600" fill=(INK) { (self.title) }
+            text x="8" y=(upper - 4.0) font-weight="600" fill=(INK) { (self.title) }
+            (legend.draw(upper))
             @for tick in scale::ticks(most, count) {
                 @let y = values.at(tick);
                 line x1=(frame.left) x2=(frame.right) y1=(y) y2=(y) stroke=(GRID) {}
@@ -78,40 +104,7 @@ impl Panel {
                     (series.draw(part, frame, &values, bottom))
                 }
             }
-            @if self.labels {
-                @for (y, series) in self.labelled(&values, frame.top, bottom) {
-                    text x=(frame.right + 8.0) y=(y + 4.0) fill=(series.colour) font-weight="600" {
-                        (series.label)
-                    }
-                }
-            }
         }
-    }
-
-    /// Returns the positions of the labels, at the ends of their curves and without overlap.
-    fn labelled(&self, values: &Scale, top: f64, bottom: f64) -> Vec<(f64, &Series)> {
-        const APART: f64 = 16.0;
-        let mut labels: Vec<(f64, &Series)> = self
-            .series
-            .iter()
-            .filter(|series| !series.label.is_empty())
-            .filter_map(|series| {
-                let end = series.parts.iter().rev().find_map(|part| part.last())?;
-                Some((values.at(end.1), series))
-            })
-            .collect();
-        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut lowest = top - APART;
-        for (y, _) in &mut labels {
-            *y = y.max(lowest + APART);
-            lowest = *y;
-        }
-        let mut highest = bottom + APART;
-        for (y, _) in labels.iter_mut().rev() {
-            *y = y.min(highest - APART);
-            highest = *y;
-        }
-        labels
     }
 }
 
@@ -141,7 +134,8 @@ impl Series {
     }
 }
 
-fn line(places: &[(f64, f64)]) -> String {
+/// Returns a path of straight lines.
+pub(super) fn line(places: &[(f64, f64)]) -> String {
     let mut path = String::new();
     for (number, (x, y)) in places.iter().enumerate() {
         let verb = if number == 0 { 'M' } else { 'L' };
@@ -171,29 +165,5 @@ mod tests {
         let places = [(0.0, 5.0), (1.0, 5.0), (2.0, 3.0), (3.0, 3.0)];
         assert_eq!(steps(&places), "M0,5H2V3H3");
         assert_eq!(line(&places[..2]), "M0,5L1,5");
-    }
-
-    #[test]
-    fn labels_keep_apart_inside_the_panel() {
-        let series = |end: f64| Series {
-            label: "x".to_owned(),
-            colour: "#000000",
-            style: Style::Line,
-            parts: vec![vec![(0.0, 0.0), (1.0, end)]],
-        };
-        let panel = Panel {
-            title: String::new(),
-            height: 100.0,
-            most: Some(100.0),
-            series: vec![series(1.0), series(2.0), series(0.0)],
-            labels: true,
-        };
-        let values = Scale::new((0.0, 100.0), (100.0, 0.0));
-        let places: Vec<f64> = panel
-            .labelled(&values, 0.0, 100.0)
-            .iter()
-            .map(|label| label.0)
-            .collect();
-        assert_eq!(places, [68.0, 84.0, 100.0]);
     }
 }

@@ -12,7 +12,7 @@ const COLOURS: [&str; 6] = [
 ];
 
 /// Colour of minor elements.
-pub(crate) const GREY: &str = "#767676";
+pub const GREY: &str = "#767676";
 
 /// Lines of grids and axes.
 pub(super) const GRID: &str = "#e3e3e3";
@@ -20,6 +20,6 @@ pub(super) const GRID: &str = "#e3e3e3";
 pub(super) const INK: &str = "#222222";
 
 /// Returns the colour of the series of a number.
-pub(crate) fn colour(number: usize) -> &'static str {
+pub fn colour(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }

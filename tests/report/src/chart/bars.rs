@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Values of items, each a bar below its name, beside reference values.
+
+use maud::{Markup, html};
+
+use super::{
+    WIDTH,
+    legend::{LINE, Legend, width},
+    palette::{GREY, INK, colour},
+    picture,
+    scale::{self, Scale},
+};
+
+const LEFT: f64 = 8.0;
+const BAR: f64 = 13.0;
+const GAP: f64 = 7.0;
+const HEAD: f64 = 24.0;
+
+/// Bars with a title.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// Title.
+    pub title: String,
+    /// What the values are.
+    pub unit: String,
+    /// Names of the values and of the reference values.
+    pub names: [&'static str; 2],
+    /// The items.
+    pub bars: Vec<Bar>,
+}
+
+/// An item.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// The reference value, if there is one.
+    pub reference: Option<f64>,
+}
+
+impl Bars {
+    /// Draws the bars.
+    pub fn svg(&self) -> Markup {
+        let values = |bar: &Bar| [Some(bar.value), bar.reference];
+        let all = self.bars.iter().flat_map(values).flatten();
+        let most = all.fold(f64::MIN_POSITIVE, f64::max);
+        let numbers = self.bars.iter().flat_map(values).flatten();
+        let room = numbers.map(|value| width(&scale::number(value)));
+        let room = room.fold(0.0, f64::max) + 8.0;
+        let scale = Scale::new((0.0, most), (LEFT, WIDTH - room));
+        let has_references = self.bars.iter().any(|bar| bar.reference.is_some());
+        let kinds = self.names.into_iter().zip([colour(0), GREY]);
+        let legend = match has_references {
+            true => Legend::new(kinds, LEFT),
+            false => Legend::default(),
+        };
+        let mut y = HEAD + LINE + legend.height();
+        let mut rows = Vec::new();
+        for bar in &self.bars {
+            rows.push((bar, y));
+            let count = if bar.reference.is_some() { 2.0 } else { 1.0 };
+            y += LINE + count * (BAR + 2.0) + GAP;
+        }
+        let content = html! {
+            text x=(LEFT) y="16" font-weight="600" fill=(INK) { (self.title) }
+            text x=(LEFT) y=(HEAD + 13.0) fill=(INK) { (self.unit) }
+            (legend.draw(HEAD + LINE))
+            @for (bar, top) in &rows {
+                text x=(LEFT) y=(top + 14.0) fill=(INK) { (bar.name) }
+                (strip(top + LINE, bar.value, colour(0), &scale))
+                @if let Some(reference) = bar.reference {
+                    (strip(top + LINE + BAR + 2.0, reference, GREY, &scale))
+                }
+            }
+        };
+        picture(&self.title, y, &content)
+    }
+}
+
+fn strip(y: f64, value: f64, colour: &str, scale: &Scale) -> Markup {
+    let end = scale.at(value.max(0.0));
+    html! {
+        rect x=(LEFT) y=(y) width=(end - LEFT) height=(BAR) fill=(colour) {}
+        text x=(end + 5.0) y=(y + BAR - 2.0) fill=(INK) { (scale::number(value)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_beside_their_values() {
+        let bar = |name: &str, value, reference| Bar {
+            name: name.into(),
+            value,
+            reference,
+        };
+        let bars = Bars {
+            title: "hits".into(),
+            unit: "%".into(),
+            names: ["ours", "paper"],
+            bars: vec![bar("web", 40.0, Some(80.0)), bar("mail", 20.0, None)],
+        };
+        let text = bars.svg().into_string();
+        assert_eq!(text.matches("<rect").count(), 3);
+        assert!(text.contains(">ours</text>") && text.contains(">paper</text>"));
+        assert!(!text.contains("NaN"));
+    }
+}

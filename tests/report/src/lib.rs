@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Reports of demo, benchmarks and figures: one self-contained HTML file each, with charts.
+//!
+//! [`mod@page`] is the template of all pages, and [`chart`] draws. Both are made for a telephone
+//! first: a chart is about as wide as a telephone, in units of the size of its letters, so that it
+//! is readable there without scrolling. On a wider screen charts are next to each other.
+
+pub mod chart;
+pub mod page;
+
+pub use page::{Promise, page, promises, write};
