@@ -22,7 +22,7 @@
 //! 4. `Vm::current_session` (spin): session and sequence of a VM;
 //! 5. `Shard::index` (spin): a part of the index. Never two at once, and never together with
 //!    `Vm::current_session`;
-//! 6. `Deferrals::list` (spin), alone; `Log::seat` (spin): the segment that a pool fills; `Ssd::devices` (spin): the devices;
+//! 6. `Deferrals::list` (spin), alone; `Log::open` (spin): the segment that a pool fills; `Ssd::devices` (spin): the devices;
 //! 7. `Segment::inner` (spin): a segment of a device;
 //! 8. `Session::notices`, `Session::flush_progress`, `Pool::name`, `ScratchList::free`, `Vm::events`,
 //!    `Stock::pages`, `Device::free`, `Device::queue` (spin): innermost.

@@ -20,7 +20,7 @@ use crate::ffi::{queue, tracepoints};
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::device::Device;
-use crate::ssd::log::{Filled, Holding, Log, Seat};
+use crate::ssd::log::{Filled, Holding, Log, OpenSegment};
 use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
@@ -258,7 +258,7 @@ impl Ssd {
     }
 
     /// Opens a segment for a pool.
-    fn open(&self, holding: &Arc<Holding>) -> Option<Seat> {
+    fn open(&self, holding: &Arc<Holding>) -> Option<OpenSegment> {
         let mut best: Option<Arc<Device>> = None;
         let mut from = 0;
         while let Some(device) = self.next_device(from) {
@@ -281,7 +281,7 @@ impl Ssd {
         let segment = segment?;
         let sequence = self.sequence.fetch_add(1, Relaxed) + 1;
         match device.open(segment, sequence, holding) {
-            Ok(()) => Some(Seat { device, segment }),
+            Ok(()) => Some(OpenSegment { device, segment }),
             Err(_) => {
                 device.give_free(segment);
                 None

@@ -515,7 +515,10 @@ fn drop_from_all(host: &Host, device: usize) {
         // They own places.
         session.deferrals.forget(|get| get.is_on(device));
         for pool in 0..session.pool_count() {
-            if let Some(place) = session.place(pool).filter(|place| place.log.is_on(device)) {
+            if let Some(place) = session
+                .pool_slot(pool)
+                .filter(|place| place.log.is_on(device))
+            {
                 place.log.close(None);
             }
         }

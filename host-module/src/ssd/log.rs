@@ -52,7 +52,7 @@ impl Holding {
 }
 
 /// A segment that a pool fills.
-pub(crate) struct Seat {
+pub(crate) struct OpenSegment {
     pub(crate) device: Arc<Device>,
     pub(crate) segment: u32,
 }
@@ -73,31 +73,31 @@ pub(crate) enum Filled {
 #[pin_data(PinnedDrop)]
 pub(crate) struct Log {
     #[pin]
-    seat: SpinLock<Option<Seat>>,
+    open: SpinLock<Option<OpenSegment>>,
     pub(crate) holding: Arc<Holding>,
 }
 
 impl Log {
     pub(crate) fn new(holding: Arc<Holding>) -> impl PinInit<Self> {
         pin_init!(Self {
-            seat <- new_spinlock!(None, "Log::seat"),
+            open <- new_spinlock!(None, "Log::open"),
             holding,
         })
     }
 
     /// Moves pages to places of the segment that the pool fills, as many as there is room for.
     pub(crate) fn fill(&self, ssd: &Ssd, pages: &mut [Option<Page>], sums: &[u32]) -> Filled {
-        let mut seat = self.seat.lock();
-        let Some(Seat { device, segment }) = seat.as_ref() else {
+        let mut open = self.open.lock();
+        let Some(OpenSegment { device, segment }) = open.as_ref() else {
             return Filled::NoSegment;
         };
         // Before a writer can subtract them.
         if !device.stage(ssd, pages.len()) {
-            let stuck = device.is_stuck(ssd).then(|| seat.take()).flatten();
-            drop(seat);
+            let stuck = device.is_stuck(ssd).then(|| open.take()).flatten();
+            drop(open);
             return match stuck {
                 // Another device may take the pages.
-                Some(Seat { device, segment }) => {
+                Some(OpenSegment { device, segment }) => {
                     device.close(segment);
                     Filled::NoSegment
                 }
@@ -121,9 +121,9 @@ impl Log {
         });
         device.unstage(pages.len() - count);
         device.unspend(pages.len() - count);
-        let full = if is_open { None } else { seat.take() };
-        drop(seat);
-        if let Some(Seat { device, segment }) = full {
+        let full = if is_open { None } else { open.take() };
+        drop(open);
+        if let Some(OpenSegment { device, segment }) = full {
             device.write_soon(segment);
         }
         // The segment may have been closed meanwhile.
@@ -135,48 +135,50 @@ impl Log {
 
     /// Makes the pool fill a segment. If another task has opened one meanwhile, this one is given
     /// back.
-    pub(crate) fn set(&self, new: Seat) {
-        let mut seat = self.seat.lock();
-        let surplus = match &*seat {
+    pub(crate) fn set(&self, new: OpenSegment) {
+        let mut open = self.open.lock();
+        let surplus = match &*open {
             None => {
-                *seat = Some(new);
+                *open = Some(new);
                 None
             }
             Some(_) => Some(new),
         };
-        drop(seat);
-        if let Some(Seat { device, segment }) = surplus {
+        drop(open);
+        if let Some(OpenSegment { device, segment }) = surplus {
             device.close(segment);
         }
     }
 
     /// Ends the segment that the pool fills, if it has this stamp or `None` is given.
     pub(crate) fn close(&self, sequence: Option<u64>) {
-        let mut seat = self.seat.lock();
-        let is_it = seat.as_ref().is_some_and(|Seat { device, segment }| {
-            let own = device.segment(*segment).with(|inner| inner.life.sequence());
-            sequence.is_none_or(|sequence| sequence == own)
-        });
-        let closed = if is_it { seat.take() } else { None };
-        drop(seat);
-        if let Some(Seat { device, segment }) = closed {
+        let mut open = self.open.lock();
+        let is_it = open
+            .as_ref()
+            .is_some_and(|OpenSegment { device, segment }| {
+                let own = device.segment(*segment).with(|inner| inner.life.sequence());
+                sequence.is_none_or(|sequence| sequence == own)
+            });
+        let closed = if is_it { open.take() } else { None };
+        drop(open);
+        if let Some(OpenSegment { device, segment }) = closed {
             device.close(segment);
         }
     }
 
     /// Returns whether the pool fills a segment of a device.
     pub(crate) fn is_on(&self, number: usize) -> bool {
-        let seat = self.seat.lock();
-        seat.as_ref()
-            .is_some_and(|seat| seat.device.number == number)
+        let open = self.open.lock();
+        open.as_ref()
+            .is_some_and(|open| open.device.number == number)
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for Log {
     fn drop(self: Pin<&mut Self>) {
-        let seat = self.seat.lock().take();
-        if let Some(Seat { device, segment }) = seat {
+        let open = self.open.lock().take();
+        if let Some(OpenSegment { device, segment }) = open {
             device.abandon(segment);
         }
     }

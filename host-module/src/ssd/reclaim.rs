@@ -52,7 +52,7 @@ fn evict(host: &Host, pages: u64) -> bool {
         return false;
     };
     if let Some(session) = vm.session() {
-        if let Some(place) = session.place(pool) {
+        if let Some(place) = session.pool_slot(pool) {
             // Without a stamp, the segment that it fills has no pages.
             place.log.close(stamp);
         }

@@ -259,7 +259,8 @@ impl ddcore::host::Session for Session {
     }
 
     fn places(&self, pool: u32) -> u64 {
-        self.place(pool).map_or(0, |pool| pool.log.holding.places())
+        self.pool_slot(pool)
+            .map_or(0, |pool| pool.log.holding.places())
     }
 
     fn all_places(&self) -> u64 {
@@ -267,11 +268,11 @@ impl ddcore::host::Session for Session {
     }
 
     fn order(&self, pool: u32) -> Option<Order> {
-        Some(Order::of(self.place(pool)?.policy()))
+        Some(Order::of(self.pool_slot(pool)?.policy()))
     }
 
     fn gauge(&self, pool: u32) -> Option<&Gauge<Number>> {
-        Some(&self.place(pool)?.gauge)
+        Some(&self.pool_slot(pool)?.gauge)
     }
 
     fn with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> R {

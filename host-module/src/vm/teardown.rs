@@ -107,7 +107,7 @@ impl Drop for Teardown {
 /// The place of a destroyed pool is not used again until its pages are gone.
 pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     let held = |place: &Pool| place.gauge.held() + place.log.holding.places();
-    let held = session.place(number).map_or(0, held);
+    let held = session.pool_slot(number).map_or(0, held);
     let background = session.clone();
     if held <= FEW || !queue::spawn(move || empty_now(&background, number, true)) {
         empty_now(session, number, false);
@@ -133,7 +133,7 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
         None => _ = empty(session, number),
     }
     if let Some(place) = session
-        .place(number)
+        .pool_slot(number)
         .filter(|_| session.ssd_share(number) == 0)
     {
         place.log.close(None);

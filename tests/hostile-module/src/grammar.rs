@@ -7,7 +7,7 @@ use crate::draft::Draft;
 use crate::plan::{self, Frames};
 use ddabi::hypercall::Operation;
 use ddabi::key::{mix, FileKey, MAX_INDEX};
-use ddabi::pool::{MAX_POOLS, MAX_WEIGHT};
+use ddabi::pool::{Store, DEFAULT_POOL, MAX_POOLS, MAX_WEIGHT};
 use ddabi::request::{
     FlushRange, Hello, MigrateBody, PoolBody, Run, MAX_PAGES, MAX_RUNS, MAY_DEFER,
 };
@@ -295,6 +295,20 @@ pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
         };
         draft.push(&range);
     }
+}
+
+/// Puts the pages of the default pool on devices, or in both tiers.
+pub(crate) fn default_pool_on_device(draft: &mut Draft, dice: &mut Dice) {
+    draft.begin(Operation::PoolSet);
+    draft.push(&PoolBody {
+        pool: DEFAULT_POOL,
+        weight: 100,
+        store: dice.one_of(&[Store::Ssd as u64, Store::Hybrid as u64]) as u32,
+        policy: 0,
+        ssd_weight: 100,
+        name_len: 0,
+        name: [0; NAME_LEN],
+    });
 }
 
 /// Composes any operation on pools.

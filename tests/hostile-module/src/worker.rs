@@ -104,6 +104,11 @@ impl Worker {
             let mut body = HelloAnswer::new_zeroed();
             ffi::read(self.block + 1, RESULTS, body.as_mut_bytes());
             plan::set_session(body.session);
+            if self.dice.once_in(2) {
+                // Most orders are of this pool. Their pages go to a device, if there is one.
+                grammar::default_pool_on_device(&mut self.draft, &mut self.dice);
+                self.call(self.block);
+            }
         }
     }
 

@@ -131,12 +131,19 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         stats.bad_checksums as f64,
         "",
     ));
-    targets.push(Target::at_least(
-        "hostile: pages written to the device",
-        1.0,
-        stats.written_pages as f64,
-        "",
-    ));
+    let deferred = ddctl::host(host)?.counters.gets_deferred;
+    for (name, count) in [
+        ("pages written to the device", stats.written_pages),
+        ("pages that came from the device", stats.read_pages),
+        ("gets that were deferred", deferred),
+    ] {
+        targets.push(Target::at_least(
+            format!("hostile: {name}"),
+            1.0,
+            count as f64,
+            "",
+        ));
+    }
     unload(&stage, &victim, &hostile)?;
     device.forget(host)?;
     before.check("a guest had attacked")?;

@@ -32,7 +32,7 @@ pub struct Device {
 #[derive(Debug, Default)]
 struct Log {
     /// The segment that it fills.
-    seat: Option<u32>,
+    open: Option<u32>,
     /// Places of its segments.
     places: u64,
 }
@@ -86,25 +86,25 @@ impl Device {
     /// or `None` if there is none.
     pub fn fill(&mut self, pool: PoolKey, pages: u32) -> Option<(Range<u64>, u64)> {
         let log = self.logs.entry(pool).or_default();
-        let seat = match log.seat {
-            Some(seat) => seat,
+        let segment = match log.open {
+            Some(segment) => segment,
             None => {
-                let seat = self.free.pop()?;
+                let segment = self.free.pop()?;
                 self.sequence += 1;
-                let (life, owner) = &mut self.segments[seat as usize];
+                let (life, owner) = &mut self.segments[segment as usize];
                 life.open(self.sequence);
                 *owner = pool;
                 log.places += u64::from(self.size);
-                seat
+                segment
             }
         };
-        let life = &mut self.segments[seat as usize].0;
+        let life = &mut self.segments[segment as usize].0;
         let places = life.fill(pages);
         let written = life.begin_write().map_or(0, |range| range.len());
         life.end_write(true);
         self.written += written as u64;
-        log.seat = Some(seat).filter(|_| life.is_open());
-        let first = u64::from(seat) * u64::from(self.size);
+        log.open = Some(segment).filter(|_| life.is_open());
+        let first = u64::from(segment) * u64::from(self.size);
         let place = |at: u32| first + u64::from(at);
         Some((place(places.start)..place(places.end), life.sequence()))
     }
@@ -127,15 +127,15 @@ impl Device {
         let Some(log) = self.logs.get_mut(&pool) else {
             return;
         };
-        let seat = log.seat.map(|seat| seat as usize);
-        let is_it = |seat: &usize| {
-            let own = self.segments[*seat].0.sequence();
+        let segment = log.open.map(|segment| segment as usize);
+        let is_it = |segment: &usize| {
+            let own = self.segments[*segment].0.sequence();
             stamp.is_none_or(|stamp| stamp == own)
         };
-        if let Some(seat) = seat.filter(is_it) {
-            log.seat = None;
-            self.segments[seat].0.close();
-            self.vacate(seat);
+        if let Some(segment) = segment.filter(is_it) {
+            log.open = None;
+            self.segments[segment].0.close();
+            self.vacate(segment);
         }
     }
 

@@ -21,7 +21,7 @@ use kernel::sync::Arc;
 impl Session {
     /// The pool with this number, if there is one.
     pub(crate) fn pool(&self, number: u32) -> Option<&Pool> {
-        self.place(number).filter(|pool| pool.is_live())
+        self.pool_slot(number).filter(|pool| pool.is_live())
     }
 
     /// The pools there are, by number.
@@ -123,7 +123,7 @@ impl Session {
     /// Returns whether pages of a pool that ended are not freed yet.
     fn has_pages(&self, number: u32) -> bool {
         let holds = |pool: &Pool| pool.gauge.held() > 0 || pool.log.holding.places() > 0;
-        self.place(number).is_some_and(holds)
+        self.pool_slot(number).is_some_and(holds)
     }
 
     /// Makes the place of an ended pool as good as new.
@@ -133,8 +133,8 @@ impl Session {
             .all(|shard| all_lists(number).all(|list| shard.reset_list(list)))
     }
 
-    /// The place with this number, whether or not it has a pool.
-    pub(crate) fn place(&self, number: u32) -> Option<&Pool> {
+    /// Returns the pool with this number, whether or not it has ended.
+    pub(crate) fn pool_slot(&self, number: u32) -> Option<&Pool> {
         Some(self.pools.get(number as usize)?.as_ref()?)
     }
 }
