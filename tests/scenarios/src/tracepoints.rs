@@ -19,8 +19,8 @@ const EVENTS: &str = "/sys/kernel/tracing/events";
 const INSTANCE: &str = "/sys/kernel/tracing/instances/doubledecker";
 const SIGINT: i32 = 2;
 
-/// Sums over the events of a host, and over those of a guest: event, key and fields, of which a
-/// histogram has two at most.
+/// Sums over the events of a host, and over those of a guest: event, key and fields, of which the
+/// kernel adds up two at most.
 const OF_HOST: &[(&str, &str, &str)] = &[
     ("dd_put", "vm", "pages,stored"),
     ("dd_put_refused", "vm", "pages"),
@@ -122,8 +122,6 @@ fn refusals(pools: &PoolStats) -> u64 {
 }
 
 fn host_agrees(sums: &Sums<'_>, pools: &PoolStats) -> Result<()> {
-    // The host has no device.
-    let given = sums.of("dd_get", "memory_pages")?;
     for (what, seen, counted) in [
         ("stored pages", sums.of("dd_put", "stored")?, pools.puts),
         (
@@ -132,7 +130,12 @@ fn host_agrees(sums: &Sums<'_>, pools: &PoolStats) -> Result<()> {
             refusals(pools),
         ),
         ("requested pages", sums.of("dd_get", "pages")?, pools.gets),
-        ("found pages", given, pools.hits),
+        (
+            // There is no SSD tier.
+            "found pages",
+            sums.of("dd_get", "memory_pages")?,
+            pools.hits,
+        ),
         (
             "evicted pages",
             sums.of("dd_evict", "pages")?,
