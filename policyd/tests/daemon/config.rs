@@ -35,7 +35,14 @@ fn compact(config: &Config) -> String {
         let at = lines[..lines.len() - 1].iter().rposition(is_opening);
         let at = at.unwrap_or_default();
         let parts: Vec<&str> = lines[at + 1..].iter().map(|part| part.trim()).collect();
-        let joined = format!("{}{}", lines[at], parts.join(" "));
+        let [parts @ .., end] = parts.as_slice() else {
+            continue;
+        };
+        let joined = format!(
+            "{}{}{end}",
+            lines[at],
+            parts.join(" ").trim_end_matches(',')
+        );
         if joined.len() <= 100 {
             lines.truncate(at);
             lines.push(joined);
