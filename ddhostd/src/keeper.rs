@@ -122,9 +122,9 @@ impl Keeper {
         }
     }
 
-    /// Returns whether the sizes of the tier, or the deadline of its devices, are to be set.
+    /// Returns whether the sizes of the tier, or settings of all its devices, are to be set.
     pub fn sizes_due(&self) -> bool {
-        let is_empty = self.config.memory.is_empty() && self.config.ssd.deadline.is_none();
+        let is_empty = self.config.memory.is_empty() && !self.config.ssd.has_settings();
         self.sizes_due && !is_empty
     }
 

@@ -390,6 +390,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let change = config.memory.change(memory, Some(status.capacity));
             change.map(|change| ConfigChange {
                 deadline: config.ssd.deadline.map(|ms| ms * 1000),
+                waiting: config.ssd.wait,
                 ..change
             })
         }) {

@@ -4,7 +4,7 @@
 
 use crate::{
     selector::{Pattern, Selector},
-    ssd::{DEADLINES, LONGEST_PATH, Listed, MOST_DEVICES, Ssd},
+    ssd::{DEADLINES, LONGEST_PATH, Listed, MOST_DEVICES, Ssd, wait},
     tier::{self, Sizes, Wrong},
     vmm::Vmm,
 };
@@ -232,12 +232,17 @@ fn ssd(mut section: Section<'_, '_, '_>) -> Ssd {
         let message = format!("`deadline-ms` must be at least {}", DEADLINES.start());
         section.problem(at.unwrap_or_default(), message);
     }
+    let wait = section.parsed("wait", wait);
     let mut devices = Vec::new();
     if let Some(value) = section.value("device") {
         devices = listed(section.reader, value);
     }
     section.end();
-    Ssd { deadline, devices }
+    Ssd {
+        deadline,
+        wait,
+        devices,
+    }
 }
 
 fn listed(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Listed> {
@@ -353,6 +358,7 @@ fn entry(mut section: Section<'_, '_, '_>, at: &Range<usize>) -> Option<Entry> {
 mod tests {
     use super::*;
     use crate::{ssd::Rate, tier::Threshold};
+    use ddabi::ssd::Waiting;
 
     const MEMORY: u64 = 8 << 30;
 
@@ -411,7 +417,7 @@ host.toml: line 13, column 1: this entry has no `weight`";
     fn the_ssd_tier_has_devices() {
         let device = |number: usize| format!("[[ssd.device]]\npath = \"/dev/mapper/{number}\"\n");
         let text = format!(
-            "[memory]\nkeep-free = \"auto\"\npromote-free = \"1%\"\n[ssd]\ndeadline-ms = 50\n{}\
+            "[memory]\nkeep-free = \"auto\"\npromote-free = \"1%\"\n[ssd]\ndeadline-ms = 50\nwait = \"guest\"\n{}\
              write-budget = \"0.5dwpd\"\n{}",
             device(1),
             device(2)
@@ -424,7 +430,13 @@ host.toml: line 13, column 1: this entry has no `weight`";
         };
         let devices = vec![listed(6, 1, Some(Rate::Size(0.5))), listed(9, 2, None)];
         let deadline = Some(50);
-        assert_eq!(config.ssd, Ssd { deadline, devices });
+        let wait = Some(Waiting::Guest);
+        let ssd = Ssd {
+            deadline,
+            wait,
+            devices,
+        };
+        assert_eq!(config.ssd, ssd);
         assert_eq!(config.memory.keep_free, Some(Threshold::Automatic));
         let text: String = (0..=MOST_DEVICES).map(device).collect();
         let problems = problems(&text);
@@ -470,6 +482,10 @@ host.toml: line 13, column 1: this entry has no `weight`";
             (
                 "[ssd]\ndeadline-ms = 10001\n",
                 "line 2, column 15: `deadline-ms` must be a whole number from 0 to 10000",
+            ),
+            (
+                "[ssd]\nwait = \"never\"\n",
+                "line 2, column 8: `wait`: write `auto`, `host` or `guest`",
             ),
             (
                 "[ssd]\ndevice = 1\n",

@@ -5,10 +5,11 @@
 use crate::{
     config::{Config, Weights},
     selector::Selector,
-    ssd::Rate,
+    ssd::{Rate, wait_word},
     tier::Sizes,
     vmm::Vmm,
 };
+use ddabi::ssd::Waiting;
 use std::{
     fs::{self, Permissions},
     io::{self, Write},
@@ -115,11 +116,21 @@ impl Editor {
 
     /// Sets how many milliseconds guests wait for a device of the SSD tier.
     pub fn set_deadline(&mut self, ms: u32) -> Result<(), String> {
+        self.set_ssd("deadline-ms", i64::from(ms).into())
+    }
+
+    /// Sets where readers wait for a device of the SSD tier.
+    pub fn set_wait(&mut self, waiting: Waiting) -> Result<(), String> {
+        self.set_ssd("wait", wait_word(waiting).into())
+    }
+
+    /// Sets a key of the SSD tier.
+    fn set_ssd(&mut self, key: &str, value: Value) -> Result<(), String> {
         if !self.document.contains_key("ssd") {
             let table = self.new_table(true);
             self.document.insert("ssd", Item::Table(table));
         }
-        set_like(self.ssd()?, "deadline-ms", i64::from(ms).into());
+        set_like(self.ssd()?, key, value);
         Ok(())
     }
 
@@ -454,6 +465,11 @@ mod tests {
     fn the_deadline_is_kept_beside_devices() {
         let deadline = |text: &str| edit(text, |editor| editor.set_deadline(50).unwrap());
         assert_eq!(deadline(""), "\n[ssd]\ndeadline-ms = 50\n");
+        let host = |text: &str| edit(text, |editor| editor.set_wait(Waiting::Host).unwrap());
+        assert_eq!(
+            host(&deadline("")),
+            "\n[ssd]\ndeadline-ms = 50\nwait = \"host\"\n"
+        );
         let text =
             "# The tier.\n[ssd]\ndeadline-ms = 5 # short\n\n[[ssd.device]]\npath = \"/dev/a\"\n";
         assert_eq!(deadline(text), text.replace("= 5 ", "= 50 "));

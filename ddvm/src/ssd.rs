@@ -2,7 +2,7 @@
 
 //! Settings of the SSD tier: its devices, what may be written to them, and how long guests wait.
 
-use ddabi::PAGE_SIZE;
+use ddabi::{PAGE_SIZE, ssd::Waiting};
 use ddconf::size::Size;
 use std::{
     fmt,
@@ -29,6 +29,8 @@ const HEAD: u64 = 1 << 20;
 pub struct Ssd {
     /// Milliseconds that a guest may wait for a device; `None` stays as it is.
     pub deadline: Option<u32>,
+    /// Where readers wait for a device; `None` stays as it is.
+    pub wait: Option<Waiting>,
     /// The devices.
     pub devices: Vec<Listed>,
 }
@@ -42,6 +44,33 @@ pub struct Listed {
     pub path: String,
     /// What may be written to it; `None` stays as it is.
     pub write_budget: Option<Rate>,
+}
+
+impl Ssd {
+    /// Returns whether settings of all devices are given.
+    pub fn has_settings(&self) -> bool {
+        self.deadline.is_some() || self.wait.is_some()
+    }
+}
+
+/// The words for where readers wait.
+const WAITS: [(&str, Waiting); 3] = [
+    ("auto", Waiting::Automatic),
+    ("host", Waiting::Host),
+    ("guest", Waiting::Guest),
+];
+
+/// Returns the place where readers wait that a word stands for.
+pub(crate) fn wait(word: &str) -> Result<Waiting, String> {
+    let found = WAITS.iter().find(|(known, _)| *known == word);
+    let found = found.map(|(_, waiting)| *waiting);
+    found.ok_or_else(|| "write `auto`, `host` or `guest`".into())
+}
+
+/// Returns the word for where readers wait.
+pub(crate) fn wait_word(waiting: Waiting) -> &'static str {
+    let found = WAITS.iter().find(|(_, known)| *known == waiting);
+    found.map_or("auto", |(word, _)| word)
 }
 
 impl Listed {

@@ -103,7 +103,7 @@ pub(crate) struct SetArguments {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(i64::from(*DEADLINES.start())..=i64::from(*DEADLINES.end())))]
     deadline: Option<u32>,
     /// Where a reader waits for a device
-    #[arg(long, value_name = "WHERE", conflicts_with = "save")]
+    #[arg(long, value_name = "WHERE")]
     wait: Option<Wait>,
     /// Limit of writes to the device: bytes a second, like 20M; drive writes a day, like 1dwpd; or
     /// `none`
@@ -125,6 +125,16 @@ enum Wait {
     Host,
     /// In the guest, where its vCPU runs other tasks; the read costs a second call
     Guest,
+}
+
+impl Wait {
+    fn waiting(self) -> Waiting {
+        match self {
+            Self::Auto => Waiting::Automatic,
+            Self::Host => Waiting::Host,
+            Self::Guest => Waiting::Guest,
+        }
+    }
 }
 
 fn rate(text: &str) -> std::result::Result<Rate, String> {
@@ -283,6 +293,9 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
             let path = &device.path;
             editor.set_device(path, is_it(context, path), Some(rate))?;
         }
+        if let Some(wait) = arguments.wait {
+            editor.set_wait(wait.waiting())?;
+        }
         match arguments.deadline {
             Some(deadline) => editor.set_deadline(deadline),
             None => Ok(()),
@@ -303,10 +316,11 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         report.write_budget_pages = Some(pages);
     }
     if let Some(wait) = arguments.wait {
-        let (waiting, words) = match wait {
-            Wait::Auto => (Waiting::Automatic, "in guests if devices are slow"),
-            Wait::Host => (Waiting::Host, "in the host"),
-            Wait::Guest => (Waiting::Guest, "in guests"),
+        let waiting = wait.waiting();
+        let words = match wait {
+            Wait::Auto => "in guests if devices are slow",
+            Wait::Host => "in the host",
+            Wait::Guest => "in guests",
         };
         host.control.configure(&ConfigChange {
             waiting: Some(waiting),

@@ -112,7 +112,7 @@ fn devices_are_kept() {
         "ssd add /dev/nvme0n1 --save",
         "ssd add /dev/nvme1n1 --save",
         "ssd add /dev/nvme1n1 --save --force",
-        "ssd set 0 --write-budget 0.5dwpd --deadline 50 --save --json",
+        "ssd set 0 --write-budget 0.5dwpd --deadline 50 --wait host --save --json",
         "ssd set --deadline 60",
         "set-capacity --keep-free 16M --promote-free 1G --save",
     ]);

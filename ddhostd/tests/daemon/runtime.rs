@@ -5,7 +5,7 @@
 use crate::world::World;
 use ddabi::{
     pool::{PoolStats, Store},
-    ssd::DeviceState,
+    ssd::{DeviceState, Waiting},
 };
 use dddaemon::{event_loop::Request, listener::Change, service::Service};
 use ddhostd::{
@@ -431,7 +431,7 @@ fn metrics_are_served() {
     });
 }
 
-const DEVICES: &str = "[ssd]\ndeadline-ms = 50\n\
+const DEVICES: &str = "[ssd]\ndeadline-ms = 50\nwait = \"host\"\n\
                        [[ssd.device]]\npath = \"/dev/vg0/a\"\nwrite-budget = \"20M\"\n\
                        [[ssd.device]]\npath = \"/dev/vg0/b\"\n";
 
@@ -457,6 +457,7 @@ fn devices_are_added_when_they_are_there_and_empty() {
         assert_eq!(state.devices[0].path, "/dev/vg0/a");
         assert_eq!(state.devices[0].stats.write_budget, 5120);
         assert_eq!(state.status.deadline, 50_000);
+        assert_eq!(state.status.waiting, Waiting::Host);
         bench.world.write("dev/vg0/b", "\0data");
         bench.look().await;
         let has_data = |report: &Report| report.troubles[0].contains("there are data on it");

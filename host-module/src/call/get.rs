@@ -177,7 +177,7 @@ impl Caller<'_> {
         let nothing = ReadBefore::nothing();
         let deferrals = &self.session.deferrals;
         let total = runs.iter().map(|run| run.pages as usize).sum();
-        // Pages that a container in memory has put to devices earlier are waited for.
+        // Pages of other pools than those of the runs are waited for: to look them all up costs more.
         let is_on_ssd = |pool| self.session.places(pool) > 0;
         if !self.host.ssd.may_defer()
             || !runs.iter().any(|run| is_on_ssd(run.pool))
