@@ -57,7 +57,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     // This asks for as much as the kernel can ask for, down to the floor.
     host.write_file("/proc/sys/vm/drop_caches", "2")?;
     let short = used(host)?;
-    let losses: Vec<u64> = busy.iter().zip(&short).map(lost).collect();
+    let taken = busy.iter().zip(&short).map(lost).min();
+    ensure!(
+        taken.is_some_and(|pages| pages > 0),
+        "a VM lost nothing: {busy:?} {short:?}"
+    );
 
     let asked = crowd.go_on("asked")?;
     ensure!(asked["wrong"] == 0, "VMs got pages of others: {asked}");
@@ -85,9 +89,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "",
         ),
         Target::at_most(
-            "crowd: pages that a short host took from a VM, most by least",
-            2.0,
-            spread(&losses),
+            // What it takes depends on what a VM happens to have, which differs by a batch.
+            "crowd: pages that a short host left to a VM, most by least",
+            1.5,
+            spread(&short),
             "",
         ),
         Target::at_least(
