@@ -428,7 +428,7 @@ host.toml: line 13, column 1: this entry has no `weight`";
             path: format!("/dev/mapper/{number}"),
             write_budget,
         };
-        let devices = vec![listed(6, 1, Some(Rate::Size(0.5))), listed(9, 2, None)];
+        let devices = vec![listed(7, 1, Some(Rate::Size(0.5))), listed(10, 2, None)];
         let deadline = Some(50);
         let wait = Some(Waiting::Guest);
         let ssd = Ssd {
