@@ -38,9 +38,6 @@ const FEW: u32 = 52;
 /// 53 less what both may lose until the next decision.
 const STEP: u32 = 8;
 
-/// The least number of members that cohorts have on average.
-const MEAN: usize = (FEW + 1 - 2 * (STEP - 1)) as usize / 2;
-
 /// The blocks of a cohort, in the order in which they were added: the number of each, with the
 /// stamp of the last put into it.
 pub(super) type Members = [u64; MEMBERS];
@@ -434,4 +431,5 @@ impl<S: Storage> Index<S> {
 }
 
 const _: () = assert!(size_of::<Cohort>() == 16);
-const _: () = assert!(MAX_BLOCKS < MEAN << COHORT_BITS);
+/// Cohorts have so many members on average at least.
+const _: () = assert!(MAX_BLOCKS < ((FEW + 1 - 2 * (STEP - 1)) as usize / 2) << COHORT_BITS);

@@ -121,7 +121,7 @@ fn devices_are_kept() {
     assert!(text(&world).contains(device), "{}", text(&world));
     world.run("ssd remove 0 --save");
     let wanted = format!(
-        "{TEXT}\n[ssd]\ndeadline-ms = 50\n\n[memory]\nkeep-free = \"16MiB\"\n\
+        "{TEXT}\n[ssd]\nwait = \"host\"\ndeadline-ms = 50\n\n[memory]\nkeep-free = \"16MiB\"\n\
          promote-free = \"1GiB\"\n"
     );
     assert_eq!(text(&world), wanted);
