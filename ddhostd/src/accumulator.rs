@@ -90,7 +90,8 @@ fn difference(now: &PoolStats, before: &PoolStats) -> PoolStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ddabi::{policy::Policy, pool::Store};
+    use ddabi::pool::Store;
+    use ddnl::fake;
 
     fn pool(id: u32, store: Store, hits: u64) -> Pool {
         let mut stats = PoolStats {
@@ -100,18 +101,8 @@ mod tests {
         };
         stats.get_latency[12] = hits;
         Pool {
-            vm: Some(1),
-            id,
-            name: String::new(),
-            cgroup_id: None,
-            cgroup: None,
-            weight: 100,
-            ssd_weight: 100,
             store,
-            policy: Policy::Adaptive,
-            admission: None,
-            curve: None,
-            stats: Some(stats),
+            ..fake::pool(1, id, "", stats)
         }
     }
 

@@ -15,13 +15,36 @@ use crate::{
     control::EventSource,
     error::{Error, Result},
     family::Side,
-    reply::Event,
+    reply::{Event, Pool},
+};
+use ddabi::{
+    policy::Policy,
+    pool::{DEFAULT_WEIGHT, PoolStats, Store},
 };
 use std::{
     collections::VecDeque,
     io,
     sync::{Mutex, MutexGuard, PoisonError},
 };
+
+/// Returns a pool of a VM in the memory tier, with the usual weight and policy.
+#[must_use]
+pub fn pool(vm: u32, id: u32, name: &str, stats: PoolStats) -> Pool {
+    Pool {
+        vm: Some(vm),
+        id,
+        name: name.into(),
+        cgroup_id: None,
+        cgroup: None,
+        weight: DEFAULT_WEIGHT,
+        ssd_weight: DEFAULT_WEIGHT,
+        store: Store::Memory,
+        policy: Policy::DEFAULT,
+        admission: None,
+        curve: None,
+        stats: Some(stats),
+    }
+}
 
 /// How a fake module behaves instead of answering.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -179,7 +179,7 @@ fn wide_and_narrow_terminals() {
     }
 }
 
-/// The pictures in the documents are what is drawn.
+/// The pictures in `docs/pictures` show what `ddctl top` draws now.
 #[test]
 fn pictures() {
     let mut world = busy();

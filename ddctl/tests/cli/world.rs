@@ -4,12 +4,12 @@
 
 use ddabi::{
     counters::{AdmissionCounters, CurvePoint, GuestCounters, HostCounters},
-    pool::{PoolStats, Store},
+    pool::PoolStats,
 };
 use ddctl::System;
 use ddnl::{
     Event, EventSource, GuestControl, HostControl, Policy, Pool, Result, Side, Vm,
-    fake::{FakeEvents, FakeGuest, FakeHost, GuestState, HostState, Mood},
+    fake::{self, FakeEvents, FakeGuest, FakeHost, GuestState, HostState, Mood},
 };
 use rustix::process::Pid;
 use std::{
@@ -301,17 +301,9 @@ fn busy_guest() -> GuestState {
 pub(crate) fn pool(vm: Option<u32>, id: u32, name: &str, weight: u32, used: u64) -> Pool {
     Pool {
         vm,
-        id,
-        name: name.into(),
-        cgroup_id: None,
-        cgroup: None,
         weight,
         ssd_weight: weight,
-        store: Store::Memory,
-        policy: Policy::DEFAULT,
-        admission: None,
-        curve: None,
-        stats: Some(stats(weight, used)),
+        ..fake::pool(0, id, name, stats(weight, used))
     }
 }
 

@@ -2,11 +2,12 @@
 
 //! A synthetic host module whose counters rise with each reading.
 
-use ddabi::pool::{PoolStats, Store};
+use ddabi::pool::PoolStats;
 use ddctl::System;
 use ddnl::{
     ConfigChange, Device, Error, EventSource, FlushTarget, Flushed, GuestControl, HostControl,
-    HostStatus, Policy, Pool, Result, Side, Vm, VmChange, fake::HostState,
+    HostStatus, Pool, Result, Side, Vm, VmChange,
+    fake::{self, HostState},
 };
 use rustix::process::Pid;
 use std::{
@@ -120,22 +121,12 @@ impl HostControl for Feed {
             .filter(|(id, _)| vm.is_none_or(|vm| vm == *id));
         let pools = wanted.flat_map(|(vm, count)| (0..count).map(move |id| (vm, id)));
         let pools: Vec<Pool> = pools
-            .map(|(vm, id)| Pool {
-                vm: Some(vm),
-                id,
-                name: match id {
+            .map(|(vm, id)| {
+                let name = match id {
                     0 => "default".into(),
                     id => format!("app-{id}"),
-                },
-                cgroup_id: None,
-                cgroup: None,
-                weight: 100,
-                ssd_weight: 100,
-                store: Store::Memory,
-                policy: Policy::DEFAULT,
-                admission: None,
-                curve: None,
-                stats: Some(self.stats(vm * 7 + id, 10)),
+                };
+                fake::pool(vm, id, &name, self.stats(vm * 7 + id, 10))
             })
             .collect();
         add(&self.work.containers, pools.len());

@@ -3,7 +3,6 @@
 //! The page for Prometheus: its conventions, its bounds, and its table in the documents.
 
 use ddabi::{
-    policy::Policy,
     pool::{PoolStats, Store},
     ssd::{DeviceState, SsdStats},
 };
@@ -19,7 +18,7 @@ use ddhostd::{
 };
 use ddnl::{
     Device, Pool,
-    fake::{FakeHost, HostState},
+    fake::{self, FakeHost, HostState},
 };
 use std::{collections::BTreeMap, fs, path::Path};
 use tempfile::TempDir;
@@ -60,23 +59,14 @@ fn vm(id: u32, name: &str) -> VmReport {
 }
 
 fn pool(vm: u32, id: u32, name: &str, store: Store) -> Pool {
+    let stats = PoolStats {
+        hits: 5,
+        gets: 6,
+        ..PoolStats::default()
+    };
     Pool {
-        vm: Some(vm),
-        id,
-        name: name.into(),
-        cgroup_id: None,
-        cgroup: None,
-        weight: 100,
-        ssd_weight: 100,
         store,
-        policy: Policy::Adaptive,
-        admission: None,
-        curve: None,
-        stats: Some(PoolStats {
-            hits: 5,
-            gets: 6,
-            ..PoolStats::default()
-        }),
+        ..fake::pool(vm, id, name, stats)
     }
 }
 

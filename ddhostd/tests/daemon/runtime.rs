@@ -4,7 +4,7 @@
 
 use crate::world::World;
 use ddabi::{
-    pool::{PoolStats, Store},
+    pool::PoolStats,
     ssd::{DeviceState, Waiting},
 };
 use dddaemon::{event_loop::Request, listener::Change, service::Service};
@@ -14,8 +14,8 @@ use ddhostd::{
     runtime::Runtime,
 };
 use ddnl::{
-    Event, HostControl, Policy, Pool, Result, Side,
-    fake::{FakeHost, HostState, Mood},
+    Event, HostControl, Pool, Result, Side,
+    fake::{self, FakeHost, HostState, Mood},
 };
 use std::{
     fs,
@@ -540,21 +540,9 @@ fn a_device_that_was_unplugged_is_added_when_it_is_back() {
 
 /// A container that has been hit.
 fn pool(vm: u32, id: u32, hits: u64) -> Pool {
-    Pool {
-        vm: Some(vm),
-        id,
-        name: "web".into(),
-        cgroup_id: None,
-        cgroup: None,
-        weight: 100,
-        ssd_weight: 100,
-        store: Store::Memory,
-        policy: Policy::Adaptive,
-        admission: None,
-        curve: None,
-        stats: Some(PoolStats {
-            hits,
-            ..PoolStats::default()
-        }),
-    }
+    let stats = PoolStats {
+        hits,
+        ..PoolStats::default()
+    };
+    fake::pool(vm, id, "web", stats)
 }
