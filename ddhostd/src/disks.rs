@@ -22,14 +22,14 @@ pub struct Disk {
     pub trouble: Option<String>,
 }
 
-/// What is to be done about a device.
+/// How far the daemon has come with a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    /// It is to be added, and its budget set.
+    /// The daemon has to add it and to set its budget.
     Due,
-    /// It has been, whatever was done by hand since.
+    /// The daemon has done that, and leaves the device to the administrator since.
     Settled,
-    /// It has been, and disappeared then.
+    /// The daemon had done that, and the device disappeared afterwards.
     Gone,
 }
 
@@ -55,15 +55,15 @@ impl Disk {
         }
     }
 
-    /// The module knows nothing any more, or is to have what the file says once more.
+    /// Begins anew, because the module was loaded again, or the file was read again.
     pub fn begin(&mut self) {
         self.state = State::Due;
         self.word = None;
         self.trouble = None;
     }
 
-    /// Takes in whether the device is there, and what the module has of it. Returns what is to be
-    /// done next.
+    /// Notes whether the device exists, and its state in the module if the module has it. Returns the
+    /// next step, or `None` if there is nothing to do.
     pub fn look(&mut self, is_there: bool, device: Option<&Device>) -> Option<Step> {
         self.word = device.map(|device| device_state_word(device.state));
         if !is_there {

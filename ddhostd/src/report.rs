@@ -164,7 +164,7 @@ pub(crate) fn vms(keeper: &Keeper) -> Vec<VmReport> {
     keeper.vms().iter().map(report).collect()
 }
 
-/// Returns what is told of a device of the file.
+/// Returns the report on a device of the file.
 pub(crate) fn device(disk: &Disk) -> DeviceReport {
     DeviceReport {
         path: disk.listed.path.clone(),

@@ -88,14 +88,14 @@ impl Listed {
     }
 }
 
-/// What may be written to a device.
+/// A limit of writes to a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// Everything.
+    /// Writes are not limited.
     Unlimited,
-    /// So many bytes in a second.
+    /// This number of bytes in a second.
     Bytes(u64),
-    /// So many times its size in a day.
+    /// This many times the size of the device in a day.
     Size(f64),
 }
 
@@ -203,7 +203,7 @@ mod tests {
         let directory = tempfile::TempDir::new().unwrap();
         let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
         let mut content = vec![0; HEAD as usize];
-        // What is behind the head is the cache's own.
+        // The module writes pages behind the head, which do not count as data.
         fs::write(&file, [&content[..], b"pages"].concat()).unwrap();
         assert!(!has_data(&file).unwrap());
         *content.last_mut().unwrap() = 1;

@@ -582,7 +582,7 @@ fn a_sweep_leaves_nothing_behind() {
     assert_eq!(pair.index.used(), 0);
 }
 
-/// A sweep misses no page of an index that grows meanwhile.
+/// A sweep visits every page, also if the index grows between two of its steps.
 #[test]
 fn a_sweep_keeps_up_with_growth() {
     const PAGES: u64 = 500;

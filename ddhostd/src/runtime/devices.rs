@@ -14,8 +14,8 @@ use std::{io, path::PathBuf};
 use tracing::{info, warn};
 
 impl<M: Module, S: Service> Runtime<M, S> {
-    /// Looks for the devices of the file, and does what is due. What fails is tried again at the next
-    /// look.
+    /// Compares the devices of the file with those of the module, and adds, removes or sets devices
+    /// where they differ. The next call tries again what fails.
     pub(super) async fn look_at_devices(&mut self) -> ddnl::Result<()> {
         let Some(control) = &mut self.control else {
             return Ok(());

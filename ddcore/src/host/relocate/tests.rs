@@ -315,7 +315,7 @@ fn check(session: &Session) {
     assert!(held.values().all(|(_, owners)| *owners == 1));
     let placed = held.keys().filter(|handle| **handle & PLACED != 0).count() as u64;
     assert_eq!((held.len() as u64 - placed, placed), (memory, ssd));
-    // What is reported is what is counted.
+    // The pages that the engine reported to the owner are those in its counters.
     for pool in 0..2 {
         let memory = counted(session, pool, TierKind::Memory);
         let ssd = counted(session, pool, TierKind::Ssd);
