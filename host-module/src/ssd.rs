@@ -16,7 +16,8 @@ pub(crate) mod reclaim;
 pub(crate) mod segment;
 pub(crate) mod write;
 
-use crate::ffi::{queue, tracepoints};
+use crate::ffi::queue::Single;
+use crate::ffi::tracepoints;
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::device::Device;
@@ -57,18 +58,18 @@ pub(crate) struct Ssd {
     /// Places of all devices.
     places: Atomic<u64>,
     /// Whether a task queues segments that are not full.
-    hurrying: Atomic<bool>,
+    hurrying: Single,
     /// When one may begin to do that again, in milliseconds.
     hurry_due: Atomic<u64>,
     /// Whether a task evicts segments.
-    reclaiming: Atomic<bool>,
+    reclaiming: Single,
     deadline_us: Atomic<u64>,
     /// A [`Waiting`].
     waiting: Atomic<u32>,
     /// Pages that are read for gets that were deferred.
     deferred: Atomic<u64>,
     /// Whether a task forgets deferred gets that have not come again.
-    watching: Atomic<bool>,
+    watching: Single,
     /// Devices whose reads take long on average.
     slow: Atomic<u32>,
     /// The sum of what the VMs have published.
@@ -85,13 +86,13 @@ impl Ssd {
                 control <- new_mutex!((), "Ssd::control"),
                 sequence: Atomic::new(0),
                 places: Atomic::new(0),
-                hurrying: Atomic::new(false),
+                hurrying: Single::new(),
                 hurry_due: Atomic::new(0),
-                reclaiming: Atomic::new(false),
+                reclaiming: Single::new(),
                 deadline_us: Atomic::new(DEADLINE_US),
                 waiting: Atomic::new(Waiting::Automatic as u32),
                 deferred: Atomic::new(0),
-                watching: Atomic::new(false),
+                watching: Single::new(),
                 slow: Atomic::new(0),
                 standing: Standing::new(),
                 born: Instant::now(),
@@ -306,21 +307,18 @@ impl Ssd {
     pub(crate) fn hurry(&self) {
         let (now, due) = (self.milliseconds(), self.hurry_due.load(Relaxed));
         // This looks at all segments.
-        if now < due || self.hurrying.xchg(true, Full) {
+        if now < due || !self.hurrying.claim() {
             return;
         }
         self.hurry_due.store(now + HURRY_MS, Relaxed);
-        let has_begun = queue::spawn(|| {
+        self.hurrying.run(|| {
             let Some(host) = host() else { return };
             let mut from = 0;
             while let Some(device) = host.ssd.next_device(from) {
                 from = device.number + 1;
                 device.write_open();
             }
-            host.ssd.hurrying.xchg(false, Full);
+            host.ssd.hurrying.end();
         });
-        if !has_begun {
-            self.hurrying.xchg(false, Full);
-        }
     }
 }

@@ -175,14 +175,14 @@ impl Caller<'_> {
         carried: &mut Carried<Page>,
     ) -> ReadBefore {
         let nothing = ReadBefore::nothing();
-        let deferrals = &self.session.deferrals;
-        let total = runs.iter().map(|run| run.pages as usize).sum();
         // Pages of other pools than those of the runs are waited for: to look them all up costs more.
         let is_on_ssd = |pool| self.session.places(pool) > 0;
-        if !self.host.ssd.may_defer()
-            || !runs.iter().any(|run| is_on_ssd(run.pool))
-            || !deferrals.has_room(total)
-        {
+        if !self.host.ssd.may_defer() || !runs.iter().any(|run| is_on_ssd(run.pool)) {
+            return nothing;
+        }
+        let deferrals = &self.session.deferrals;
+        let total = runs.iter().map(|run| run.pages as usize).sum();
+        if !deferrals.has_room(total) {
             return nothing;
         }
         let Carried { pages, batch, .. } = carried;

@@ -5,7 +5,10 @@
 use crate::memory::quietly;
 use kernel::bindings;
 use kernel::prelude::*;
-use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::atomic::{
+    ordering::{Acquire, Full, Relaxed},
+    Atomic,
+};
 use kernel::workqueue::Queue;
 
 extern "C" {
@@ -79,6 +82,37 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     // requires.
     let queue = unsafe { Queue::from_raw(dd_queue_get()) };
     queue.try_spawn(quietly(), work).is_ok()
+}
+
+/// Work of the queue that one task does at a time.
+pub(crate) struct Single(Atomic<bool>);
+
+impl Single {
+    pub(crate) const fn new() -> Self {
+        Self(Atomic::new(false))
+    }
+
+    /// Claims the work. Returns `false` if a task does it already.
+    pub(crate) fn claim(&self) -> bool {
+        !self.is_claimed() && !self.0.xchg(true, Full)
+    }
+
+    /// Runs `work`, which was claimed, on the queue. It calls [`Single::end`] when it is done.
+    pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
+        if !spawn(work) {
+            self.end();
+        }
+    }
+
+    /// Lets another task do the work.
+    pub(crate) fn end(&self) {
+        self.0.xchg(false, Full);
+    }
+
+    /// Returns whether a task does the work.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.0.load(Acquire)
+    }
 }
 
 /// Returns the queue, for the work of a VM that is gone.

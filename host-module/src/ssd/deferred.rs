@@ -16,7 +16,7 @@ use crate::vm::charge::charged;
 use ddabi::ssd::Waiting;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
-use kernel::sync::atomic::ordering::{Full, Relaxed};
+use kernel::sync::atomic::ordering::Relaxed;
 use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::delay::fsleep;
 use kernel::time::{Delta, Instant, Monotonic};
@@ -154,30 +154,25 @@ impl Ssd {
     /// Forgets the gets of all VMs that have not come again, in the background, as long as there are
     /// any.
     fn watch(&self) {
-        if self.watching.load(Relaxed) || self.watching.xchg(true, Full) {
+        if !self.watching.claim() {
             return;
         }
-        let has_begun = queue::spawn(|| {
+        self.watching.run(|| {
             let Some(host) = host() else { return };
-            loop {
+            let is_needed = || host.ssd.deferred.load(Relaxed) > 0;
+            while !queue::is_leaving() {
                 fsleep(PAUSE);
                 forget_expired(host);
-                if host.ssd.deferred.load(Relaxed) > 0 && !queue::is_leaving() {
+                if is_needed() {
                     continue;
                 }
-                host.ssd.watching.xchg(false, Full);
-                // One may have been deferred while this task was still there.
-                if host.ssd.deferred.load(Relaxed) == 0 || host.ssd.watching.xchg(true, Full) {
-                    break;
-                }
-                if queue::is_leaving() {
+                host.ssd.watching.end();
+                // A get may have been deferred while this task was still there.
+                if !is_needed() || !host.ssd.watching.claim() {
                     break;
                 }
             }
         });
-        if !has_begun {
-            self.watching.xchg(false, Full);
-        }
     }
 }
 

@@ -4,7 +4,8 @@
 
 use crate::counters::Counter;
 use crate::ffi::disk::Disk;
-use crate::ffi::{queue, tracepoints};
+use crate::ffi::queue::{self, Single};
+use crate::ffi::tracepoints;
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::log::Holding;
@@ -21,7 +22,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::atomic::{
-    ordering::{Acquire, Full, Relaxed},
+    ordering::{Full, Relaxed},
     Atomic,
 };
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -103,7 +104,7 @@ pub(crate) struct Device {
     /// How many are free, so that it is seen without the lock.
     pub(super) free_count: Atomic<usize>,
     /// Whether a task discards pages of free segments.
-    pub(super) discarding: Atomic<bool>,
+    pub(super) discarding: Single,
     /// Segments with pages to be written. There is room for all.
     #[pin]
     pub(crate) queue: SpinLock<KVVec<u32>>,
@@ -112,7 +113,7 @@ pub(crate) struct Device {
     /// The state that a tracepoint has told last; [`UNTOLD`] before it was told.
     told: Atomic<u32>,
     /// Whether a task drops the pages of the device.
-    dropping: Atomic<bool>,
+    dropping: Single,
     /// Pages in memory that are not written yet.
     staged: Atomic<u64>,
     /// When a write ended, or the first page was staged, in milliseconds.
@@ -158,12 +159,12 @@ impl Device {
                 segments,
                 free <- new_spinlock!(Free { segments: free, stale, closed: false }, "Device::free"),
                 free_count: Atomic::new(count),
-                discarding: Atomic::new(false),
+                discarding: Single::new(),
                 queue <- new_spinlock!(queue, "Device::queue"),
                 writers: Atomic::new(0),
                 state: Atomic::new(DeviceState::Active as u32),
                 told: Atomic::new(UNTOLD),
-                dropping: Atomic::new(false),
+                dropping: Single::new(),
                 staged: Atomic::new(0),
                 progress: Atomic::new(0),
                 health: Health::new(),
@@ -249,21 +250,18 @@ impl Device {
     pub(crate) fn drop_pages(&self, ssd: &Ssd) {
         self.tell_state();
         self.close_for_ever(ssd);
-        if !self.has_segments_in_use() || self.dropping.xchg(true, Full) {
+        if !self.has_segments_in_use() || !self.dropping.claim() {
             return;
         }
         // The task does not own the device, so that the device is closed where it is removed.
         let number = self.number;
-        let has_begun = queue::spawn(move || {
+        self.dropping.run(move || {
             let Some(host) = host() else { return };
             drop_from_all(host, number);
             if let Some(device) = host.ssd.device(number) {
-                device.dropping.xchg(false, Full);
+                device.dropping.end();
             }
         });
-        if !has_begun {
-            self.dropping.xchg(false, Full);
-        }
     }
 
     /// Returns whether pages of a device that has failed are still to be dropped.
@@ -430,9 +428,9 @@ impl Device {
         let free = self.free.lock();
         free.closed
             && free.segments.len() + free.stale.len() == self.segments.len()
-            && !self.discarding.load(Acquire)
+            && !self.discarding.is_claimed()
             && self.disk.is_idle()
-            && !self.dropping.load(Acquire)
+            && !self.dropping.is_claimed()
     }
 
     /// Notes pages that wait until they are written. Returns `false` if there are too many.

@@ -7,7 +7,7 @@ use crate::ffi::queue;
 use crate::ssd::device::Device;
 use crate::state::host;
 use ddabi::PAGE_SIZE;
-use kernel::sync::atomic::ordering::{Full, Relaxed};
+use kernel::sync::atomic::ordering::Relaxed;
 
 /// Bytes that are discarded at a time on a large device, because each discard costs a device about as
 /// much as a write.
@@ -28,21 +28,18 @@ impl Device {
 
     /// Discards the pages of stale segments in the background, by one task for each device.
     pub(super) fn begin_discard(&self) {
-        if self.discarding.xchg(true, Full) {
+        if !self.discarding.claim() {
             return;
         }
         // The task does not own the device, so that the device is closed where it is removed.
         let number = self.number;
-        let has_begun = queue::spawn(move || {
+        self.discarding.run(move || {
             let Some(host) = host() else { return };
             if let Some(device) = host.ssd.device(number) {
                 device.discard_stale();
-                device.discarding.xchg(false, Full);
+                device.discarding.end();
             }
         });
-        if !has_begun {
-            self.discarding.xchg(false, Full);
-        }
     }
 
     fn discard_stale(&self) {

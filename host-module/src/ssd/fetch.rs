@@ -211,7 +211,8 @@ impl Reads {
         for batch in self.batches.iter_mut() {
             let begun = batch.begin(ssd);
             if let Err(error) = begun {
-                self.is_complete &= batch.device.note_failed(ssd, error, batch.entries.len());
+                batch.device.note_failed(ssd, error, batch.entries.len());
+                self.is_complete &= error == ENODEV;
             }
         }
     }
@@ -274,16 +275,18 @@ impl Reads {
         self.batches.iter().any(|batch| batch.reading.is_some())
     }
 
+    fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.batches.iter().map(|batch| &*batch.device)
+    }
+
     /// Returns whether a device is suspected, so that nothing waits for it.
     pub(super) fn is_suspected(&self) -> bool {
-        let mut devices = self.batches.iter().map(|batch| &batch.device);
-        devices.any(|device| device.health.is_suspected())
+        self.devices().any(|device| device.health.is_suspected())
     }
 
     /// Returns whether pages of the device with this number are read.
     pub(super) fn is_on(&self, number: usize) -> bool {
-        let mut devices = self.batches.iter().map(|batch| &batch.device);
-        devices.any(|device| device.number == number)
+        self.devices().any(|device| device.number == number)
     }
 
     /// Returns the microseconds until the last of the reads may take no longer.
@@ -303,10 +306,7 @@ impl Reads {
 
     /// Returns the time in microseconds that the slowest of the devices takes for a read on average.
     pub(super) fn average_us(&self) -> u64 {
-        let averages = self
-            .batches
-            .iter()
-            .map(|batch| batch.device.health.average_us());
+        let averages = self.devices().map(|device| device.health.average_us());
         averages.max().unwrap_or(0)
     }
 }
@@ -317,23 +317,17 @@ impl Batch {
         let limit = device.health.limit(ssd.deadline_us(), ssd.milliseconds());
         self.limit = limit.ok_or(EAGAIN)?;
         let count = self.entries.len();
-        let mut pages = KVec::with_capacity(count, without_waiting())?;
+        let pages = Page::several(count)?;
         let mut positions = [0; STEP];
         for (position, entry) in positions.iter_mut().zip(self.entries.iter()) {
             *position = device.position(entry.place.number);
-            pages.push(None, without_waiting())?;
-        }
-        if Page::allocate(&mut pages, false) < count {
-            return Err(ENOMEM);
         }
         device.counts.reads.add(1);
         self.begun = Instant::now();
         self.reading = Some(device.disk.begin(&positions[..count], pages)?);
         Ok(())
     }
-}
 
-impl Batch {
     /// Returns the microseconds that the read may still take.
     fn left_us(&self) -> u64 {
         let passed = self.begun.elapsed().as_micros_ceil().max(0) as u64;
@@ -351,7 +345,7 @@ impl Batch {
         Some(match read {
             Ok((pages, took)) => {
                 match took > self.limit + TICKS_US {
-                    true => _ = device.note_failed(ssd, ETIMEDOUT, count),
+                    true => device.note_failed(ssd, ETIMEDOUT, count),
                     false => device.note_succeeded(ssd, took),
                 }
                 Ok(pages)
@@ -399,21 +393,24 @@ impl Device {
         self.tell_state();
     }
 
-    /// Notes a read of `pages` that failed. Returns `false` if they may be read later. The errors
-    /// `EAGAIN` and `ENOMEM` say nothing about the device: it is suspected already or its queue is
-    /// full, or the host has no memory.
-    fn note_failed(&self, ssd: &Ssd, error: Error, pages: usize) -> bool {
+    /// Notes a read of `pages` that failed. The errors `EAGAIN` and `ENOMEM` say nothing about the
+    /// device: it is suspected already or its queue is full, or the host has no memory.
+    fn note_failed(&self, ssd: &Ssd, error: Error, pages: usize) {
         match error {
             EAGAIN | ENOMEM => {
                 self.counts.refused_reads.add(pages as u64);
-                return false;
+                return;
             }
             ETIMEDOUT => self.counts.timeouts.add(1),
             _ => self.counts.read_errors.add(1),
         }
+        self.note_strike(ssd);
+    }
+
+    /// Notes that a read was of no use, because of the device.
+    fn note_strike(&self, ssd: &Ssd) {
         self.health.failed(ssd.milliseconds());
         self.tell_state();
-        error == ENODEV
     }
 
     /// Tries in the background whether a device that is suspected has recovered, if that was not tried
@@ -435,10 +432,7 @@ impl Device {
 
     /// Reads its first page, for up to `limit` microseconds, and notes how that went in its health.
     fn try_read(&self, ssd: &Ssd, limit: u64) {
-        let mut pages = KVec::new();
-        if pages.push(None, without_waiting()).is_err() || Page::allocate(&mut pages, false) == 0 {
-            return;
-        }
+        let Ok(pages) = Page::several(1) else { return };
         let read = self.disk.begin(&[0], pages);
         let start = Instant::now();
         let read = read.and_then(|reading| reading.finish(limit));
@@ -446,10 +440,7 @@ impl Device {
         match read {
             Ok((_, took)) => self.note_succeeded(ssd, took),
             Err(EAGAIN | ENOMEM) => {}
-            Err(_) => {
-                self.health.failed(ssd.milliseconds());
-                self.tell_state();
-            }
+            Err(_) => self.note_strike(ssd),
         }
     }
 }

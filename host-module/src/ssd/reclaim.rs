@@ -6,7 +6,6 @@ use crate::ffi::queue;
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
 use ddcore::host::segments::evict_segment;
-use kernel::sync::atomic::ordering::Full;
 
 /// Segments that are evicted for one that becomes free, at most. One whose pages are out of order
 /// is free only with the next one.
@@ -14,17 +13,15 @@ const TRIES: usize = 8;
 
 /// Evicts segments in the background, until enough are free.
 pub(super) fn wake(ssd: &Ssd) {
-    if ssd.reclaiming.xchg(true, Full) {
+    if !ssd.reclaiming.claim() {
         return;
     }
-    let has_begun = queue::spawn(|| {
+    ssd.reclaiming.run(|| {
         if let Some(host) = host() {
             reclaim(host);
+            host.ssd.reclaiming.end();
         }
     });
-    if !has_begun {
-        ssd.reclaiming.xchg(false, Full);
-    }
 }
 
 fn reclaim(host: &Host) {
@@ -43,7 +40,6 @@ fn reclaim(host: &Host) {
             queue::cond_resched();
         }
     }
-    ssd.reclaiming.xchg(false, Full);
 }
 
 /// Evicts the oldest segment of the pool that Algorithm 1 chooses. Returns whether there was one.

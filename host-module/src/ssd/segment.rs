@@ -38,14 +38,9 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(size: u32) -> Result<Self, AllocError> {
         // Puts that make room come here deep in the stack, and wait for no memory.
-        let flags = without_waiting();
-        let mut pages = KVec::with_capacity(size as usize, flags)?;
-        for _ in 0..size {
-            pages.push(None, flags)?;
-        }
         Ok(Self {
-            pages,
-            sums: KVec::from_elem(0, size as usize, flags)?,
+            pages: Page::absent(size as usize)?,
+            sums: KVec::from_elem(0, size as usize, without_waiting())?,
         })
     }
 }

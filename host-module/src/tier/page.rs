@@ -7,11 +7,14 @@
 use crate::ffi::disk::checksum;
 use crate::ffi::kvm::{CallingVm, Fault};
 use crate::ffi::page;
+use crate::memory::without_waiting;
 use crate::state::host;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
 use ddcore::index::{Held, Removed, PLACED};
 use ddcore::ssd::place::Place;
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
 
 /// A page of host memory, or the place of one on a device.
 ///
@@ -44,6 +47,24 @@ impl Page {
             }
         }
         total
+    }
+
+    /// Returns so many new pages, if the host can spare memory for all of them. Does not wait.
+    pub(crate) fn several(count: usize) -> Result<KVec<Option<Self>>, AllocError> {
+        let mut pages = Self::absent(count)?;
+        match Self::allocate(&mut pages, false) == count {
+            true => Ok(pages),
+            false => Err(AllocError),
+        }
+    }
+
+    /// Returns room for so many pages. Does not wait.
+    pub(crate) fn absent(count: usize) -> Result<KVec<Option<Self>>, AllocError> {
+        let mut pages = KVec::with_capacity(count, without_waiting())?;
+        for _ in 0..count {
+            pages.push(None, without_waiting())?;
+        }
+        Ok(pages)
     }
 
     /// Creates the page of a place that was given to it.
