@@ -2,7 +2,7 @@
 
 //! A reader that waits for a slow device of the SSD tier in its guest leaves the vCPU to other tasks.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, Scenario, Target, Throttle};
 
 use crate::{
@@ -24,12 +24,6 @@ const FILE: u64 = 32 << 20;
 /// Time of a request of the device. Work of the guest takes tens of times longer than on hardware,
 /// where this would be a disk of some milliseconds.
 const DEVICE_US: u64 = 100_000;
-/// Where the task that computes publishes how much it has done.
-const DONE: &str = "/dev/shm/done";
-/// The task that computes.
-const COMPUTE: &str = "n=0; while :; do i=0; while [ $i -lt 500 ]; do i=$((i+1)); done; \
-                       n=$((n+1)); echo $n > /dev/shm/done; done";
-
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let file = FileSpec::new("file", FILE, 1);
     let stage = Stage::set(context, 64)?;
@@ -43,13 +37,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ddctl::run(&guest, "container set-policy file fifo")?;
     ssd::read(&guest, &file)?;
 
-    let compute = guest.spawn(&Command::shell(COMPUTE))?;
-    guest.shell(format!("until [ -s {DONE} ]; do sleep 0.1; done"))?;
-    let alone = Pace::measure(&guest, || guest.exec_ok(["sleep", "3"]).map(drop))?;
+    let compute = guest.spawn(&Command::shell("while :; do :; done"))?;
+    let pace = |work: &dyn Fn() -> Result<()>| Pace::measure(&guest, compute.pid(), work);
+    let alone = pace(&|| guest.exec_ok(["sleep", "3"]).map(drop))?;
     let way = |wait: &str| -> Result<Way> {
         ddctl::run(host, &format!("ssd set --wait {wait}"))?;
         let (deferred, before) = (deferred(host)?, device.stats(host)?);
-        let pace = Pace::measure(&guest, || ssd::read(&guest, &file))?;
+        let pace = pace(&|| ssd::read(&guest, &file))?;
         let after = device.stats(host)?;
         ensure!(after.read_pages > before.read_pages, "{after:?}");
         ensure!(
@@ -76,9 +70,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ] {
         let Way { pace, deferred } = way;
         let (rate, seconds) = (pace.rate(), pace.seconds);
-        eprintln!("    {name}: {seconds:.1} s, {rate:.0}/s, {deferred} deferred");
+        eprintln!("    {name}: {seconds:.1} s, {rate:.2} of the vCPU, {deferred} deferred");
     }
-    eprintln!("    alone: {:.0}/s", alone.rate());
+    eprintln!("    alone: {:.2} of the vCPU", alone.rate());
     compute.kill(9)?;
     accounting::check(host)?;
 
@@ -124,35 +118,39 @@ struct Way {
     deferred: u64,
 }
 
-/// Work that a task has done, and the seconds that it took.
+/// Time that a task has run on the vCPU of its guest, and the time that passed, both by the clock of
+/// the guest: how fast the machine is at that moment changes both.
 struct Pace {
-    done: f64,
+    run: f64,
     seconds: f64,
 }
 
 impl Pace {
-    fn measure(guest: &Guest, work: impl FnOnce() -> Result<()>) -> Result<Self> {
+    fn measure(guest: &Guest, task: i32, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let look = || -> Result<(f64, f64)> {
-            // The task empties the file before it writes to it.
-            let text = guest.shell(format!(
-                "until set -- $(cat {DONE} /proc/uptime); [ $# = 3 ]; do :; done; echo $1 $2"
-            ))?;
-            let mut words = text.split_whitespace().map(str::parse::<f64>);
-            let mut next = || words.next().context("a number");
-            Ok((next()??, next()??))
+            let text = guest.shell(format!("cat /proc/{task}/schedstat /proc/uptime"))?;
+            let words: Vec<f64> = text
+                .split_whitespace()
+                .map(str::parse)
+                .collect::<Result<_, _>>()?;
+            // The time on the CPU in nanoseconds comes first, then two other numbers.
+            let [run, _, _, uptime, _] = words[..] else {
+                bail!("{text}");
+            };
+            Ok((run / 1e9, uptime))
         };
-        let (done, start) = look()?;
+        let (run, start) = look()?;
         work()?;
-        let (done_after, end) = look()?;
+        let (run_after, end) = look()?;
         Ok(Self {
-            done: done_after - done,
+            run: run_after - run,
             seconds: end - start,
         })
     }
 
-    /// Returns the work done in a second.
+    /// Returns the part of the time that the task has run.
     fn rate(&self) -> f64 {
-        self.done / self.seconds
+        self.run / self.seconds
     }
 }
 
