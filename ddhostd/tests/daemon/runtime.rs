@@ -14,7 +14,7 @@ use ddhostd::{
     runtime::Runtime,
 };
 use ddnl::{
-    Event, HostControl, Pool, Result, Side,
+    Device, Event, HostControl, Pool, Result, Side,
     fake::{self, FakeHost, HostState, Mood},
 };
 use std::{
@@ -441,6 +441,12 @@ fn states(report: &Report) -> Vec<Option<&str>> {
     devices.map(|device| device.state.as_deref()).collect()
 }
 
+/// Returns a device of the tier. The daemon adds devices in no order, because each open may be slow.
+fn device<'a>(state: &'a mut HostState, path: &str) -> &'a mut Device {
+    let mut devices = state.devices.iter_mut();
+    devices.find(|device| device.path == path).unwrap()
+}
+
 #[test]
 fn devices_are_added_when_they_are_there_and_empty() {
     let begin = |world: &World| world.write("dev/vg0/a", "\0\0");
@@ -453,9 +459,9 @@ fn devices_are_added_when_they_are_there_and_empty() {
                 .to_string()
                 .contains("Device /dev/vg0/b: not in the SSD tier\n")
         );
-        let state = bench.world.host.with(|state| state.clone());
-        assert_eq!(state.devices[0].path, "/dev/vg0/a");
-        assert_eq!(state.devices[0].stats.write_budget, 5120);
+        let mut state = bench.world.host.with(|state| state.clone());
+        assert_eq!(state.devices.len(), 1);
+        assert_eq!(device(&mut state, "/dev/vg0/a").stats.write_budget, 5120);
         assert_eq!(state.status.deadline, 50_000);
         assert_eq!(state.status.waiting, Waiting::Host);
         bench.world.write("dev/vg0/b", "\0data");
@@ -481,8 +487,8 @@ fn a_device_removed_by_hand_stays_removed_until_the_file_is_read() {
             .until(|report| report.healthy && states(report) == [Some("active"); 2])
             .await;
         bench.world.host.with(|state| {
-            state.devices.remove(0);
-            state.devices[0].stats.write_budget = 7;
+            state.devices.retain(|device| device.path == "/dev/vg0/b");
+            device(state, "/dev/vg0/b").stats.write_budget = 7;
         });
         bench.look().await;
         let report = reports.until(|report| states(report)[0].is_none()).await;
@@ -495,11 +501,8 @@ fn a_device_removed_by_hand_stays_removed_until_the_file_is_read() {
             .until(|report| states(report) == [Some("active"); 2])
             .await;
         // A budget that the file does not have is left alone.
-        let device = bench.world.host.with(|state| state.devices[0].clone());
-        assert_eq!(
-            (device.path.as_str(), device.stats.write_budget),
-            ("/dev/vg0/b", 7)
-        );
+        let budget = |state: &mut HostState| device(state, "/dev/vg0/b").stats.write_budget;
+        assert_eq!(bench.world.host.with(budget), 7);
     });
 }
 
@@ -518,7 +521,7 @@ fn a_device_that_was_unplugged_is_added_when_it_is_back() {
         bench
             .world
             .host
-            .with(|state| state.devices[1].state = DeviceState::Failed);
+            .with(|state| device(state, "/dev/vg0/b").state = DeviceState::Failed);
         bench.look().await;
         let report = reports.until(|report| !report.healthy).await;
         assert_eq!(states(&report), [Some("active"), Some("failed")]);

@@ -36,8 +36,8 @@ const RESCUE: u64 = 1 << 16;
 /// Size of the files that the other VMs stream, and number of passes while one is idle.
 const STREAM: u64 = 96 << 20;
 const PASSES: u64 = 4;
-/// Bytes by which the limit exceeds the pages of the tier while the host is short, in addition to
-/// two batches of evictions by which the tier may be behind at any time.
+/// Bytes by which the floor exceeds what the host can spare, and bytes of the two batches of
+/// evictions by which the tier may be behind at any time.
 const PROMISED: u64 = 16 << 20;
 const BATCHES: u64 = 4 << 20;
 /// Fractions of the tier's initial pages that the consumer of memory takes: without puts, before
@@ -164,15 +164,15 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// Raises the floor above the number of pages in the tier. Puts fill the tier up to it although the
-/// host is short, because below the floor it may make the kernel reclaim memory.
+/// Raises the floor above what the host can spare. Puts fill the tier up to it although the host is
+/// short, because below the floor the tier may make the kernel reclaim memory.
 fn fills_to_its_floor(host: &Machine) -> Result<()> {
     let before = ddctl::host(host)?;
-    let floor = before.used_pages + pages(PROMISED);
     ensure!(
-        before.limit_pages < floor,
-        "the host can spare what the tier is to be promised: {before:?}"
+        before.limit_pages < before.capacity_pages,
+        "the host is not short of memory any more: {before:?}"
     );
+    let floor = before.limit_pages + pages(PROMISED);
     let set = |pages: u64| ddctl::run(host, &format!("set-capacity --floor {}K", pages * 4));
     set(floor)?;
     wait::until("the tier fills up to its floor", || {

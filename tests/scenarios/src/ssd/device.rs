@@ -2,7 +2,7 @@
 
 //! A device of the SSD tier: a `null_blk` that keeps its data in the host's memory.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use ddlab::Machine;
 use serde::Deserialize;
 
@@ -35,6 +35,15 @@ impl Stats {
     /// Returns the most pages that can wait in memory until they are written.
     pub(crate) fn in_memory(&self) -> u64 {
         (self.segments - self.free_segments) * self.segment_places
+    }
+
+    /// Fails if a read failed or brought wrong data. Reads may be late, which costs misses only:
+    /// the time that one may take follows the average, and a processor of an emulated host can stop
+    /// for longer while the machine is busy.
+    pub(crate) fn check_reads(&self) -> Result<()> {
+        let bad = self.bad_checksums + self.read_errors;
+        ensure!(bad == 0, "reads of the device failed: {self:?}");
+        Ok(())
     }
 }
 
