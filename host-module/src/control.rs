@@ -4,7 +4,7 @@
 
 mod devices;
 
-use crate::counters::TOTALS;
+use crate::counters;
 use crate::ffi::page;
 use crate::genl::{control, Args, Control, Message};
 use crate::state::{host, Host};
@@ -80,7 +80,7 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::PromoteFree, tier.vacancy())?;
     reply.put_u32(Attribute::Deadline, host.ssd.deadline_us() as u32)?;
     reply.put_u32(Attribute::Waiting, host.ssd.waiting() as u32)?;
-    reply.put_bytes(Attribute::Counters, TOTALS.snapshot().as_bytes())
+    reply.put_bytes(Attribute::Counters, counters::snapshot().as_bytes())
 }
 
 fn list_vm(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool> {

@@ -9,7 +9,8 @@
 //!   decides about pages and evictions; this module provides the locks and the memory;
 //! - [`vm`] is a VM with its session, which has an index in shards, and pools;
 //! - [`tier`] is the memory tier with its pages, and [`ssd`] the SSD tier;
-//! - [`ffi`] and `shim/` are the interface to C, and [`counters`] has the module's counters.
+//! - [`ffi`] and `shim/` are the interface to C, [`counters`] has the module's counters, and
+//!   [`stripe`] chooses among copies of data by processor.
 //!
 //! Lock order, outermost first:
 //!
@@ -22,10 +23,12 @@
 //! 4. `Vm::current_session` (spin): session and sequence of a VM;
 //! 5. `Shard::index` (spin): a part of the index. Never two at once, and never together with
 //!    `Vm::current_session`;
-//! 6. `Deferrals::list` (spin), alone; `Log::open` (spin): the segment that a pool fills; `Ssd::devices` (spin): the devices;
+//! 6. `Deferrals::list` (spin), alone; `Log::open` (spin): the segment that a pool fills;
+//!    `Ssd::devices` and `DeviceTable::devices` (spin): the devices. The latter exists once for each
+//!    stripe of processors; two of them are never held at once;
 //! 7. `Segment::inner` (spin): a segment of a device;
 //! 8. `Session::notices`, `Session::flush_progress`, `Pool::name`, `ScratchList::free`, `Vm::events`,
-//!    `Stock::pages`, `Device::free`, `Device::queue` (spin): innermost.
+//!    `Stock::pages`, `Device::free`, `Device::queue`, `Device::opened` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs
 //! with preemption off, takes none. Page data is copied, and memory allocated and freed, without
@@ -50,6 +53,7 @@ mod shrinker;
 mod ssd;
 mod state;
 mod stats;
+mod stripe;
 mod tier;
 #[path = "../../shim/tracepoint.rs"]
 mod tracepoint;

@@ -6,7 +6,7 @@
 //! evicted by Algorithm 1, so that weights decide whether the tier or its host is full
 //! (invariant 27).
 
-use crate::counters::TOTALS;
+use crate::counters::totals;
 use crate::ffi::queue;
 use crate::state::Host;
 use ddcore::host::room;
@@ -31,9 +31,9 @@ pub(crate) fn count(host: &Host) -> u64 {
 /// eviction, because that neither allocates nor waits for a task that does.
 pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
     let freed = room::give_back(host, pages);
-    TOTALS.shrunk.add(freed);
+    totals().shrunk.add(freed);
     if freed == 0 && count(host) > 0 {
-        TOTALS.shrink_refused.add(1);
+        totals().shrink_refused.add(1);
     }
     freed
 }

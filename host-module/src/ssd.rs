@@ -14,7 +14,9 @@ pub(crate) mod fetch;
 pub(crate) mod log;
 pub(crate) mod reclaim;
 pub(crate) mod segment;
+pub(crate) mod table;
 pub(crate) mod write;
+pub(crate) mod writer;
 
 use crate::ffi::queue::Single;
 use crate::ffi::tracepoints;
@@ -22,6 +24,8 @@ use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::device::Device;
 use crate::ssd::log::{Filled, Holding, Log, OpenSegment};
+use crate::ssd::table::DeviceTable;
+use crate::ssd::writer::Writer;
 use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
@@ -50,6 +54,8 @@ const DEADLINE_US: u64 = 20_000;
 pub(crate) struct Ssd {
     #[pin]
     devices: SpinLock<[Option<Arc<Device>>; MAX_DEVICES]>,
+    /// The same devices, for owners of places.
+    table: DeviceTable,
     /// Devices come and go one at a time.
     #[pin]
     pub(crate) control: Mutex<()>,
@@ -80,8 +86,10 @@ pub(crate) struct Ssd {
 impl Ssd {
     /// Creates a tier without devices.
     pub(crate) fn new() -> Result<Arc<Self>> {
+        let table = DeviceTable::new()?;
         Arc::pin_init(
             pin_init!(Self {
+                table,
                 devices <- new_spinlock!([const { None }; MAX_DEVICES], "Ssd::devices"),
                 control <- new_mutex!((), "Ssd::control"),
                 sequence: Atomic::new(0),
@@ -189,6 +197,8 @@ impl Ssd {
         let device = open(number)?;
         device.tell_state();
         self.places.add(device.places(), Relaxed);
+        // Before pages can get places on it.
+        self.table.set(number, Some(&device));
         self.devices.lock()[number] = Some(device);
         Ok(number as u32)
     }
@@ -198,6 +208,7 @@ impl Ssd {
         let device = self.devices.lock().get_mut(number).and_then(Option::take);
         if let Some(device) = &device {
             self.note_slow(device, false);
+            self.table.set(number, None);
         }
         if device.is_some() && tracepoints::ssd_state_is_on() {
             tracepoints::ssd_state(number as u32, c"gone");
@@ -213,26 +224,23 @@ impl Ssd {
 
     /// Notes another owner of a place that the index has. Returns `false` if there is no such place.
     pub(crate) fn hold(&self, place: Place) -> bool {
-        // Without another owner of the device, as below.
-        let devices = self.devices.lock();
-        let device = devices.get(place.device).and_then(Option::as_ref);
-        device.is_some_and(|device| device.hold(place.number))
+        let held = self
+            .table
+            .with(place.device, |device| device.hold(place.number));
+        held.unwrap_or(false)
     }
 
     /// Lets go of a place, whose page is gone.
     pub(crate) fn release(&self, place: Place) {
-        // Without another owner of the device: the last one closes it, which sleeps, and a page may
-        // be dropped under a lock.
-        let devices = self.devices.lock();
-        if let Some(Some(device)) = devices.get(place.device) {
-            device.release(place.number);
-        }
+        self.table
+            .with(place.device, |device| device.release(place.number));
     }
 
     /// Moves pages of a pool to places, as [`ddcore::host::Session::place`] says. `seed` returns the
-    /// seed of the checksum of the page with this index.
+    /// seed of the checksum of the page with this index, and `writer` is the session of the pool.
     pub(crate) fn place(
         &self,
+        writer: &Writer,
         log: &Log,
         run: &Run,
         pages: &mut [Option<Page>],
@@ -245,7 +253,7 @@ impl Ssd {
         }
         // The second time a segment was opened before.
         for _ in 0..2 {
-            match log.fill(self, &mut pages[..count], &sums[..count]) {
+            match log.fill(self, writer, &mut pages[..count], &sums[..count]) {
                 Filled::Pages(count, stamp) => return Some((count, stamp)),
                 Filled::OverBudget => return None,
                 Filled::Busy => {

@@ -3,7 +3,7 @@
 //! The module's state, and the engine's view of it (`ddcore::host::Host`), which a tier on another
 //! kind of memory implements as well.
 
-use crate::counters::TOTALS;
+use crate::counters::totals;
 use crate::ffi::{page, queue};
 use crate::memory::quietly;
 use crate::number::Number;
@@ -113,15 +113,15 @@ impl ddcore::host::Host for Host {
     }
 
     fn evicted(&self, pages: &Freed) {
-        TOTALS.eviction_batches.add(1);
-        TOTALS.evicted.add(pages.evicted);
+        totals().eviction_batches.add(1);
+        totals().evicted.add(pages.evicted);
         if pages.demoted > 0 {
-            TOTALS.demoted.add(pages.demoted);
+            totals().demoted.add(pages.demoted);
         }
     }
 
     fn promoted(&self, pages: u64) {
-        TOTALS.promoted.add(pages);
+        totals().promoted.add(pages);
     }
 
     fn ssd_pages(&self) -> u64 {

@@ -15,7 +15,7 @@ pub(crate) mod session;
 pub(crate) mod shard;
 pub(crate) mod teardown;
 
-use crate::counters::TOTALS;
+use crate::counters::totals;
 use crate::ffi::tracepoints;
 use crate::genl::send_event;
 use crate::memory::quietly;
@@ -250,8 +250,8 @@ impl Vm {
 
     fn tell(&self, event: Event) {
         match event {
-            Event::VmCame => TOTALS.vms_came.add(1),
-            Event::VmWent => TOTALS.vms_went.add(1),
+            Event::VmCame => totals().vms_came.add(1),
+            Event::VmWent => totals().vms_went.add(1),
             _ => {}
         }
         self.send(event, None, &[]);
@@ -260,7 +260,7 @@ impl Vm {
     /// Sends an event about this VM, unless there were too many of it.
     pub(crate) fn send(&self, event: Event, more: Option<(Attribute, u32)>, name: &[u8]) {
         if !self.events.lock().take() {
-            TOTALS.events_dropped.add(1);
+            totals().events_dropped.add(1);
             return;
         }
         let known = [

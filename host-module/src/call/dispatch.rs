@@ -4,7 +4,7 @@
 
 use crate::call::answer::Answer;
 use crate::call::operation::Caller;
-use crate::counters::TOTALS;
+use crate::counters::totals;
 use crate::ffi::kvm::{CallingVm, Fault, RawCall};
 use crate::state::Host;
 use crate::vm::scratch::{Scratch, ScratchList};
@@ -27,19 +27,19 @@ const KVM_EPERM: i64 = -1;
 
 /// Carries out a call and returns the value for the guest's `rax`.
 pub(crate) fn call(host: &Host, guest: &CallingVm<'_>, call: &RawCall) -> u64 {
-    TOTALS.calls.add(1);
+    totals().calls.add(1);
     if !call.kernel {
-        TOTALS.refused_user.add(1);
+        totals().refused_user.add(1);
         return KVM_EPERM as u64;
     }
     match handle(host, guest, call) {
         Ok(outcome) => outcome.into_raw(),
         Err(status) => {
             match status {
-                Status::Invalid => TOTALS.refused_invalid.add(1),
-                Status::Unsupported => TOTALS.refused_unsupported.add(1),
-                Status::NoMemory => TOTALS.refused_memory.add(1),
-                Status::Retry => TOTALS.retries.add(1),
+                Status::Invalid => totals().refused_invalid.add(1),
+                Status::Unsupported => totals().refused_unsupported.add(1),
+                Status::NoMemory => totals().refused_memory.add(1),
+                Status::Retry => totals().retries.add(1),
                 _ => {}
             }
             Outcome::bare(status).into_raw()
@@ -67,12 +67,12 @@ fn handle(host: &Host, guest: &CallingVm<'_>, call: &RawCall) -> Result<Outcome,
 fn read(guest: &CallingVm<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
     guest.read(gpa, to).map_err(|fault| match fault {
         Fault::NoMemory => {
-            TOTALS.refused_fault.add(1);
+            totals().refused_fault.add(1);
             Status::Invalid
         }
         // The guest writes to the page before it sends the call again, which faults it in.
         Fault::Absent => {
-            TOTALS.refused_absent.add(1);
+            totals().refused_absent.add(1);
             Status::Retry
         }
     })
@@ -115,7 +115,7 @@ fn hello(
         if error != ENOSPC {
             return Status::NoMemory;
         }
-        TOTALS.refused_limit.add(1);
+        totals().refused_limit.add(1);
         kernel::pr_warn_once!(
             "a VM was refused, because max_vms are registered: load the module with a larger max_vms\n"
         );
@@ -154,8 +154,8 @@ fn enter<'a>(vm: Option<&'a Vm>, header: &Header) -> Result<(&'a Vm, Arc<Session
     };
     match refused {
         Refused::Retry => return Err(Status::Retry),
-        Refused::Unknown => TOTALS.refused_session.add(1),
-        Refused::Rollback(_) => TOTALS.refused_rollback.add(1),
+        Refused::Unknown => totals().refused_session.add(1),
+        Refused::Rollback(_) => totals().refused_rollback.add(1),
     }
     Err(Status::Stale)
 }

@@ -4,7 +4,7 @@
 
 use crate::call::answer::Answer;
 use crate::call::operation::{extent, Caller};
-use crate::counters::{Counter, Latency, TOTALS};
+use crate::counters::{totals, Counter, Latency};
 use crate::ffi::kvm::CallingVm;
 use crate::ffi::tracepoints;
 use crate::ssd::fetch::ReadBefore;
@@ -122,7 +122,7 @@ impl Caller<'_> {
         retire(self.host, &mut carried.pages[..total]);
         self.session.sub_used(&found);
         if tracked {
-            TOTALS.dirty_tracked.add(1);
+            totals().dirty_tracked.add(1);
         }
         let counters: fn(&Pool) -> (&Counter, &Latency) = match is_on_ssd {
             true => Pool::ssd_get_counters,
@@ -213,7 +213,7 @@ impl Caller<'_> {
                 answer.set_ticket(ticket, wait_us);
                 let waiting = frames.iter_mut().zip(waits).filter(|(_, waits)| *waits);
                 waiting.for_each(|(frames, _)| *frames = Frames::Reading);
-                TOTALS.gets_deferred.add(1);
+                totals().gets_deferred.add(1);
                 nothing
             }
             Err(get) => KBox::into_inner(get)

@@ -2,7 +2,7 @@
 
 //! A block device, divided into segments.
 
-use crate::counters::Counter;
+use crate::counters::{Counter, StripedGauge};
 use crate::ffi::disk::Disk;
 use crate::ffi::queue::{self, Single};
 use crate::ffi::tracepoints;
@@ -12,12 +12,13 @@ use crate::ssd::log::Holding;
 use crate::ssd::segment::{Room, Segment};
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
+use crate::tier::page::Page;
 use ddabi::ssd::{DeviceState, SsdStats};
 use ddcore::host::walk::drop_device;
 use ddcore::host::Session as _;
 use ddcore::ssd::budget::Budget;
 use ddcore::ssd::health::Health;
-use ddcore::ssd::place::MAX_PLACES;
+use ddcore::ssd::place::{Place, MAX_PLACES};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -108,12 +109,17 @@ pub(crate) struct Device {
     /// Segments with pages to be written. There is room for all.
     #[pin]
     pub(crate) queue: SpinLock<KVVec<u32>>,
+    /// Segments that are being filled, and some that no longer are. There is room for all.
+    #[pin]
+    opened: SpinLock<KVVec<u32>>,
     pub(crate) writers: Atomic<u32>,
     state: Atomic<u32>,
     /// The state that a tracepoint has told last; [`UNTOLD`] before it was told.
     told: Atomic<u32>,
     /// Whether a task drops the pages of the device.
     dropping: Single,
+    /// Owners of places.
+    live: StripedGauge,
     /// Pages in memory that are not written yet.
     staged: Atomic<u64>,
     /// When a write ended, or the first page was staged, in milliseconds.
@@ -121,7 +127,7 @@ pub(crate) struct Device {
     pub(crate) health: Health<Number>,
     /// Whether its reads take long on average.
     pub(super) slow: Atomic<bool>,
-    budget: Budget<Number>,
+    pub(super) budget: Budget<Number>,
     /// Pages that may be written in a second; 0 means no limit.
     write_budget: Atomic<u64>,
     pub(crate) counts: Counts,
@@ -148,6 +154,7 @@ impl Device {
             free.push(segment, quietly())?;
         }
         let queue = KVVec::with_capacity(count, quietly())?;
+        let opened = KVVec::with_capacity(count, quietly())?;
         let mut name = KVec::new();
         name.extend_from_slice(path.to_bytes(), quietly())?;
         Arc::pin_init(
@@ -161,10 +168,12 @@ impl Device {
                 free_count: Atomic::new(count),
                 discarding: Single::new(),
                 queue <- new_spinlock!(queue, "Device::queue"),
+                opened <- new_spinlock!(opened, "Device::opened"),
                 writers: Atomic::new(0),
                 state: Atomic::new(DeviceState::Active as u32),
                 told: Atomic::new(UNTOLD),
                 dropping: Single::new(),
+                live: StripedGauge::new(),
                 staged: Atomic::new(0),
                 progress: Atomic::new(0),
                 health: Health::new(),
@@ -326,8 +335,12 @@ impl Device {
         let room = Room::new(self.size())?;
         holding.add(self.size().into());
         let holding = holding.clone();
-        self.segment(segment)
-            .with(|inner| inner.open(sequence, room, holding));
+        self.segment(segment).with(|inner| {
+            inner.open(sequence, room, holding);
+            if !core::mem::replace(&mut inner.listed, true) {
+                let _ = self.opened.lock().push_within_capacity(segment);
+            }
+        });
         Ok(())
     }
 
@@ -350,6 +363,7 @@ impl Device {
         let segment = self.locate(place);
         segment.is_some_and(|(segment, _)| {
             segment.with(|inner| inner.life.hold());
+            self.live.add(1);
             true
         })
     }
@@ -361,6 +375,7 @@ impl Device {
                 inner.life.release();
                 inner.life.live() == 0
             });
+            self.live.subtract(1);
             if is_last {
                 self.vacate((place >> self.size_bits) as u32);
             }
@@ -386,15 +401,6 @@ impl Device {
         self.budget.set(pages);
     }
 
-    /// Returns whether `pages` may be written now, at `now` in nanoseconds, and counts them.
-    pub(crate) fn spend(&self, pages: usize, now: u64) -> bool {
-        let may = self.budget.spend(pages as u64, now);
-        if !may {
-            self.counts.over_budget.add(pages as u64);
-        }
-        may
-    }
-
     /// Takes back pages that were counted and are not written.
     pub(crate) fn unspend(&self, pages: usize) {
         if pages > 0 {
@@ -412,14 +418,29 @@ impl Device {
     }
 
     /// Queues the segments that are being filled, so that they are written as far as they are full.
+    /// One task calls this at a time.
     pub(crate) fn write_open(self: &Arc<Self>) {
-        for number in 0..self.segments.len() as u32 {
-            let has_pages = self
-                .segment(number)
-                .with(|inner| inner.life.in_memory() > 0);
+        let mut at = 0;
+        loop {
+            let number = self.opened.lock().get(at).copied();
+            let Some(number) = number else { break };
+            let (is_open, has_pages) = self.segment(number).with(|inner| {
+                let is_open = inner.life.is_open();
+                if !is_open {
+                    inner.listed = false;
+                    // Other tasks only append to the list.
+                    let mut opened = self.opened.lock();
+                    let last = opened.pop();
+                    if let (Some(entry), Some(last)) = (opened.get_mut(at), last) {
+                        *entry = last;
+                    }
+                }
+                (is_open, inner.life.in_memory() > 0)
+            });
             if has_pages {
                 self.write_soon(number);
             }
+            at += usize::from(is_open);
         }
     }
 
@@ -469,10 +490,33 @@ impl Device {
         self.staged.load(Relaxed) > 0 && waits > STUCK_MS
     }
 
-    /// Returns the number of its pages.
+    /// Returns the number of owners of its places, which is that of its pages unless calls are under
+    /// way.
     pub(crate) fn live(&self) -> u64 {
-        let live = |segment: &Segment| u64::from(segment.with(|inner| inner.life.live()));
-        self.segments.iter().map(live).sum()
+        self.live.get()
+    }
+
+    /// Moves pages to places of a segment, as many as there is room for. Returns their number, the
+    /// stamp of the segment, and whether it takes more.
+    pub(super) fn fill(
+        &self,
+        segment: u32,
+        pages: &mut [Option<Page>],
+        sums: &[u32],
+    ) -> (usize, u64, bool) {
+        let first = self.first_place(segment);
+        let place = |at: u32| {
+            Page::at(Place {
+                device: self.number,
+                number: first + u64::from(at),
+            })
+        };
+        let (count, sequence, is_open) = self.segment(segment).with(|inner| {
+            let count = inner.fill(pages, sums, place);
+            (count, inner.life.sequence(), inner.life.is_open())
+        });
+        self.live.add(count as u64);
+        (count, sequence, is_open)
     }
 
     pub(crate) fn stats(&self) -> SsdStats {

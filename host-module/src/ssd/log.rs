@@ -4,9 +4,9 @@
 
 use crate::memory::quietly;
 use crate::ssd::device::Device;
+use crate::ssd::writer::Writer;
 use crate::ssd::Ssd;
 use crate::tier::page::Page;
-use ddcore::ssd::place::Place;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
@@ -86,7 +86,13 @@ impl Log {
     }
 
     /// Moves pages to places of the segment that the pool fills, as many as there is room for.
-    pub(crate) fn fill(&self, ssd: &Ssd, pages: &mut [Option<Page>], sums: &[u32]) -> Filled {
+    pub(crate) fn fill(
+        &self,
+        ssd: &Ssd,
+        writer: &Writer,
+        pages: &mut [Option<Page>],
+        sums: &[u32],
+    ) -> Filled {
         let mut open = self.open.lock();
         let Some(OpenSegment { device, segment }) = open.as_ref() else {
             return Filled::NoSegment;
@@ -104,21 +110,11 @@ impl Log {
                 None => Filled::Busy,
             };
         }
-        if !device.spend(pages.len(), ssd.nanoseconds()) {
+        if !writer.spend(ssd, device, pages.len()) {
             device.unstage(pages.len());
             return Filled::OverBudget;
         }
-        let first = device.first_place(*segment);
-        let place = |at: u32| {
-            Page::at(Place {
-                device: device.number,
-                number: first + u64::from(at),
-            })
-        };
-        let (count, sequence, is_open) = device.segment(*segment).with(|inner| {
-            let count = inner.fill(pages, sums, place);
-            (count, inner.life.sequence(), inner.life.is_open())
-        });
+        let (count, sequence, is_open) = device.fill(*segment, pages, sums);
         device.unstage(pages.len() - count);
         device.unspend(pages.len() - count);
         let full = if is_open { None } else { open.take() };

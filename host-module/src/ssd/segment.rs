@@ -26,6 +26,8 @@ pub(crate) struct Inner {
     sums: KVec<u32>,
     /// Whether the segment is in the queue of the writers.
     pub(crate) queued: bool,
+    /// Whether the segment is in the device's list of those that are being filled.
+    pub(super) listed: bool,
     holding: Option<Arc<Holding>>,
 }
 
@@ -72,6 +74,7 @@ impl Segment {
             pages: KVec::new(),
             sums: KVec::new(),
             queued: false,
+            listed: false,
             holding: None,
         };
         try_pin_init!(Self {
@@ -154,6 +157,15 @@ impl Inner {
             if let Some(page) = self.pages.get_mut(at as usize).and_then(Option::take) {
                 let _ = written.push_within_capacity(page);
             }
+        }
+    }
+
+    /// Takes the memory for pages that are not written yet out of a segment that has none and gets no
+    /// more. The caller frees it without the lock.
+    pub(crate) fn take_unused(&mut self) -> KVec<Option<Page>> {
+        match !self.life.is_open() && self.life.in_memory() == 0 {
+            true => core::mem::take(&mut self.pages),
+            false => KVec::new(),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::ffi::queue;
 use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::memory::quietly;
 use crate::ssd::device::{errno, Device};
+use crate::ssd::segment::Inner;
 use crate::ssd::Ssd;
 use crate::state::host;
 use crate::tier::page::Page;
@@ -96,6 +97,7 @@ impl Device {
             written.clear();
             pages.clear();
         }
+        drop(place.with(Inner::take_unused));
         self.vacate(segment);
         Ok(())
     }

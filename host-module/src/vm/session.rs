@@ -7,13 +7,14 @@
 
 mod pools;
 
-use crate::counters::TOTALS;
+use crate::counters::totals;
 use crate::ffi::shrinker::like_reclaim;
 use crate::ffi::{queue, random, tracepoints};
 use crate::number::Number;
 use crate::ssd::deferred::Deferrals;
 use crate::ssd::fetch::ReadBefore;
 use crate::ssd::log::Holding;
+use crate::ssd::writer::Writer;
 use crate::ssd::Ssd;
 use crate::tier::page::Page;
 use crate::tier::Tier;
@@ -57,8 +58,8 @@ pub(crate) struct Session {
     pub(crate) vm: u32,
     pub(crate) tier: Arc<Tier>,
     pub(crate) ssd: Arc<Ssd>,
-    /// Whether its VM has weight in the SSD tier.
-    is_on_ssd: Atomic<bool>,
+    /// Its share of what may be written to devices.
+    writer: Writer,
     /// The places of its pools in the SSD tier.
     pub(crate) holding: Arc<Holding>,
     hasher: Hasher,
@@ -115,7 +116,7 @@ impl Session {
                 features,
                 tier,
                 ssd,
-                is_on_ssd: Atomic::new(false),
+                writer: Writer::new(),
                 holding: Holding::new(None)?,
                 hasher,
                 shard_bits,
@@ -140,7 +141,7 @@ impl Session {
 
     /// Notes the weight of its VM in the SSD tier.
     pub(crate) fn set_vm_ssd_weight(&self, weight: u32) {
-        self.is_on_ssd.store(weight > 0, Relaxed);
+        self.writer.set_weight(weight);
     }
 
     /// Returns the seed of the checksum of a page on a device, from the hash of its file. Another page,
@@ -219,9 +220,9 @@ impl ddcore::host::Session for Session {
     }
 
     fn ssd_share(&self, pool: u32) -> u32 {
-        match self.is_on_ssd.load(Relaxed) {
-            true => self.pool(pool).map_or(0, Pool::ssd_share),
-            false => 0,
+        match self.writer.weight() {
+            0 => 0,
+            _ => self.pool(pool).map_or(0, Pool::ssd_share),
         }
     }
 
@@ -229,7 +230,7 @@ impl ddcore::host::Session for Session {
         let log = &self.pool(run.pool)?.log;
         let file = self.hasher.file(&run.file);
         let seed = |index| self.seed(file, index);
-        let placed = self.ssd.place(log, run, pages, seed);
+        let placed = self.ssd.place(&self.writer, log, run, pages, seed);
         if self.ssd_share(run.pool) == 0 {
             // The pool has ended, or moved to another tier, since the call began.
             log.close(None);
@@ -286,7 +287,7 @@ impl ddcore::host::Session for Session {
     fn announce(&self, notices: &[Eviction]) {
         let lost = self.notices.lock().add_all(notices);
         if lost > 0 {
-            TOTALS.notices_lost.add(lost);
+            totals().notices_lost.add(lost);
         }
     }
 

@@ -2,7 +2,7 @@
 
 //! A part of a session's index behind its own lock, and the memory it stands on.
 
-use crate::counters::TOTALS;
+use crate::counters::totals;
 use crate::memory::{quietly, without_waiting};
 use crate::vm::charge::charged;
 use ddabi::PAGE_SIZE;
@@ -95,7 +95,7 @@ impl Shard {
             }
         }
         drop(index);
-        TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
+        totals().index_bytes.subtract((count * PAGE_SIZE) as u64);
         result
     }
 
@@ -161,7 +161,7 @@ impl Shard {
         let segments = core::mem::replace(&mut index.storage_mut().segments, empty);
         drop(index);
         let count: usize = segments.iter().map(|segments| segments.len()).sum();
-        TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
+        totals().index_bytes.subtract((count * PAGE_SIZE) as u64);
     }
 }
 
@@ -200,7 +200,7 @@ impl Spare {
         if segments.len() < segments.capacity() {
             if let Some(block) = self.block.take() {
                 let _ = segments.push_within_capacity(block);
-                TOTALS.index_bytes.add(PAGE_SIZE as u64);
+                totals().index_bytes.add(PAGE_SIZE as u64);
             }
         }
     }

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Data that exists in several copies, so that processors do not contend for one.
+
+use kernel::cpu::CpuId;
+
+/// Number of copies. On a machine with more processors, several processors share a copy.
+pub(crate) const STRIPES: usize = 64;
+
+/// Returns the number of the copy that the current processor uses, below [`STRIPES`]. The task may
+/// move to another processor afterwards, so that each copy must be atomic or have a lock of its own.
+pub(crate) fn current() -> usize {
+    CpuId::current().as_u32() as usize % STRIPES
+}
