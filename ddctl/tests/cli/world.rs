@@ -226,7 +226,7 @@ fn busy_host() -> HostState {
         pid: 4000 + id,
         weight,
         used,
-        entitlement: 78_643,
+        entitlement: 0,
         pools: 2,
         stats: stats(weight, used),
     };
@@ -238,6 +238,13 @@ fn busy_host() -> HostState {
         pool(Some(3), 0, "default", 100, 0),
         pool(Some(3), 7, "a/b", 10_000, 0),
     ];
+    for vm in &mut state.vms {
+        vm.entitlement = state.status.limit * u64::from(vm.weight) / 100;
+        entitle(
+            state.pools.iter_mut().filter(|pool| pool.vm == Some(vm.id)),
+            vm.entitlement,
+        );
+    }
     state.status.used = 121_920;
     state.status.floor = 32_768;
     state.status.counters = HostCounters {
@@ -294,7 +301,19 @@ fn busy_guest() -> GuestState {
         enrolled(1, "nginx", 300, 9_000),
         enrolled(2, "postgres", 100, 500),
     ]);
+    entitle(state.pools.iter_mut(), 1 << 17);
     state
+}
+
+/// Divides what a VM is entitled to among its containers by their weights.
+fn entitle<'a>(pools: impl Iterator<Item = &'a mut Pool>, pages: u64) {
+    let pools: Vec<_> = pools.collect();
+    let all: u64 = pools.iter().map(|pool| u64::from(pool.weight)).sum();
+    for pool in pools {
+        if let Some(stats) = &mut pool.stats {
+            stats.entitlement = pages * u64::from(pool.weight) / all;
+        }
+    }
 }
 
 /// A pool in use.
@@ -310,7 +329,6 @@ pub(crate) fn pool(vm: Option<u32>, id: u32, name: &str, weight: u32, used: u64)
 fn stats(weight: u32, used: u64) -> PoolStats {
     let mut stats = PoolStats {
         weight: weight.into(),
-        entitlement: 65_536,
         used,
         puts: used * 3,
         put_refused_off: used / 1000,

@@ -37,6 +37,7 @@ mod offload;
 mod only;
 mod overhead;
 mod patched;
+mod path;
 mod policies;
 mod policy;
 mod reboot;
@@ -55,6 +56,7 @@ mod small_files;
 mod ssd;
 mod stage;
 mod stream;
+mod sums;
 mod systemd;
 mod tenants;
 mod tools;
@@ -102,6 +104,7 @@ pub fn by_name() -> &'static [Scenario] {
     &[
         bounds::BOUNDS,
         latency::LATENCY,
+        path::PATH,
         refused::REFUSED,
         overhead::OVERHEAD,
         offload::OFFLOAD,

@@ -11,12 +11,11 @@ use crate::{
     counters::{GuestCounters, PoolStats},
     ddctl,
     stage::{self, GUEST, HOST, Stage},
+    sums::Sums,
 };
 
 const PAGE: &str = include_str!("../../../docs/tracepoints.md");
 const EVENTS: &str = "/sys/kernel/tracing/events";
-/// A separate buffer of tracefs, whose triggers see events whether or not these are recorded.
-const INSTANCE: &str = "/sys/kernel/tracing/instances/doubledecker";
 const SIGINT: i32 = 2;
 
 /// Sums over the events of a host, and over those of a guest: event, key and fields, of which the
@@ -195,67 +194,6 @@ fn same(machine: &str, what: &str, seen: u64, counted: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sums that the kernel makes of events.
-struct Sums<'a> {
-    machine: &'a Machine,
-    module: &'a str,
-    triggers: &'a [(&'a str, &'a str, &'a str)],
-}
-
-impl<'a> Sums<'a> {
-    fn start(
-        machine: &'a Machine,
-        module: &'a str,
-        triggers: &'a [(&'a str, &'a str, &'a str)],
-    ) -> Result<Self> {
-        let this = Self {
-            machine,
-            module,
-            triggers,
-        };
-        machine.exec_ok(["mkdir", INSTANCE])?;
-        this.write("")?;
-        Ok(this)
-    }
-
-    fn write(&self, sign: &str) -> Result<()> {
-        for (event, key, fields) in self.triggers {
-            let trigger = format!("{sign}hist:keys={key}:vals={fields}");
-            self.machine
-                .write_file(&format!("{}/trigger", self.folder(event)), trigger)?;
-        }
-        Ok(())
-    }
-
-    fn folder(&self, event: &str) -> String {
-        format!("{INSTANCE}/events/{}/{event}", self.module)
-    }
-
-    /// Returns the sum of a field, or with `hitcount` the number of events.
-    fn of(&self, event: &str, field: &str) -> Result<u64> {
-        let path = format!("{}/hist", self.folder(event));
-        sum(&self.machine.read_text(&path)?, field)
-    }
-
-    fn end(self) -> Result<()> {
-        self.write("!")?;
-        self.machine.exec_ok(["rmdir", INSTANCE]).map(drop)
-    }
-}
-
-/// Adds a field up over the entries of a histogram of tracefs.
-fn sum(text: &str, field: &str) -> Result<u64> {
-    let mut sum = 0;
-    for line in text.lines().filter(|line| line.starts_with('{')) {
-        let (_, values) = line.split_once('}').context("an entry without an end")?;
-        let mut words = values.split_whitespace();
-        let named = words.find(|word| word.trim_end_matches(':') == field);
-        named.with_context(|| format!("no {field} in {line}"))?;
-        sum += words.next().context("no number")?.parse::<u64>()?;
-    }
-    Ok(sum)
-}
-
 /// The histograms of tracefs that the page shows.
 struct Histograms<'a> {
     host: &'a Machine,
@@ -354,19 +292,6 @@ mod tests {
         let count = |module| programs().filter(|one| one.contains(module)).count();
         assert_eq!((count(HOST), count(GUEST)), (3, 2));
         assert_eq!(blocks().filter(|block| block.starts_with("cd ")).count(), 1);
-    }
-
-    #[test]
-    fn entries_are_added_up() {
-        let text = "# event histogram\n#\n\n\
-            { vm:          1 } hitcount:          9  pages:       1024  stored:       1000\n\
-            { vm:          2 } hitcount:          1  pages:          6  stored:          0\n\n\
-            Totals:\n    Hits: 10\n    Entries: 2\n    Dropped: 0\n";
-        assert_eq!(sum(text, "pages").unwrap(), 1030);
-        assert_eq!(sum(text, "stored").unwrap(), 1000);
-        assert_eq!(sum(text, "hitcount").unwrap(), 10);
-        assert_eq!(sum("", "pages").unwrap(), 0);
-        assert!(sum(text, "hits").is_err());
     }
 
     #[test]
