@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names both places of a key, or of a table's header, that is in a file twice.
+//! Reports both places of a key, or of a table's header, that occurs twice in a file.
 
 use crate::Reader;
 use std::ops::Range;
@@ -19,11 +19,11 @@ pub(crate) fn explain(reader: &Reader<'_>, table: &DeTable<'_>, second: &Range<u
     };
     match first {
         Some(line) => format!("`{name}` is in line {line} already"),
-        None => format!("`{name}` is there twice"),
+        None => format!("`{name}` is given twice"),
     }
 }
 
-/// The last key of a name that begins before a place, at any depth.
+/// Returns the last key of a name that begins before a place, at any depth.
 fn last_before(table: &DeTable<'_>, name: &str, end: usize) -> Option<Range<usize>> {
     let within = |value: &DeValue<'_>| match value {
         DeValue::Table(below) => last_before(below, name, end),

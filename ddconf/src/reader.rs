@@ -128,7 +128,7 @@ impl<'t> Section<'_, '_, 't> {
         }
     }
 
-    /// A number between bounds.
+    /// Reads a number between bounds.
     pub fn number(&mut self, key: &'static str, bounds: RangeInclusive<f64>) -> Option<f64> {
         let value = self.value(key)?;
         let number: Option<f64> = match value.get_ref() {
@@ -149,12 +149,12 @@ impl<'t> Section<'_, '_, 't> {
         number
     }
 
-    /// A number in percent, as a part of one.
+    /// Reads a number in percent, and returns it as a part of one.
     pub fn percent(&mut self, key: &'static str, bounds: RangeInclusive<f64>) -> Option<f64> {
         self.number(key, bounds).map(|number| number / 100.0)
     }
 
-    /// A whole number between zero and a bound.
+    /// Reads a whole number between zero and a bound.
     pub fn whole(&mut self, key: &'static str, most: u32) -> Option<u32> {
         let value = self.value(key)?;
         let number = value.get_ref().as_integer();
@@ -168,7 +168,7 @@ impl<'t> Section<'_, '_, 't> {
         number
     }
 
-    /// Returns a string.
+    /// Reads a string.
     pub fn string(&mut self, key: &'static str) -> Option<String> {
         let value = self.value(key)?;
         let text = value.get_ref().as_str();
@@ -195,7 +195,7 @@ impl<'t> Section<'_, '_, 't> {
         }
     }
 
-    /// A table, if it is there; anything else of that name is a problem.
+    /// Reads a table. A value of another type is a problem.
     pub fn table(&mut self, key: &'static str) -> Option<&'t DeTable<'t>> {
         let value = self.value(key)?;
         let below = value.get_ref().as_table();
@@ -243,5 +243,5 @@ impl<'t> Section<'_, '_, 't> {
 /// The least similarity at which an unknown key is taken for a misspelt known one.
 const ALIKE: f64 = 0.7;
 
-/// An upper bound that is not worth a message.
+/// An upper bound so high that messages do not mention it.
 pub const MANY: f64 = 1e12;

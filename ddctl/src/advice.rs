@@ -48,7 +48,7 @@ impl AdviceReport {
     }
 }
 
-/// Least number of pages from which a ratio is more than chance.
+/// The least number of pages whose ratio is significant.
 const ENOUGH: u64 = 1_000;
 
 /// Returns a part in whole percent.

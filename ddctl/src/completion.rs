@@ -71,7 +71,7 @@ impl Names {
     }
 }
 
-/// Returns the names that belong to one each, and that a shell can show.
+/// Returns the names that occur only once, and that a shell can show.
 fn unique(names: impl Iterator<Item = String>) -> Vec<String> {
     let (mut once, mut again) = (BTreeSet::new(), BTreeSet::new());
     for name in names.filter(|name| !name.contains(is_hidden)) {

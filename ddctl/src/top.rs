@@ -2,8 +2,8 @@
 
 //! State and display of `ddctl top`.
 //!
-//! `source` reads the modules. `state` and `view` are free of I/O: a `reading` and keys go in, and a
-//! frame comes out. [`Monitor`] joins them.
+//! `source` reads the modules. `state` and `view` are free of I/O: a `reading` and keys go in, and
+//! a frame comes out. [`Monitor`] joins them.
 
 mod history;
 mod key;

@@ -78,7 +78,7 @@ fn sample(name: &str, metric: &mut Metric, line: &str) -> Result<(), String> {
     }
 }
 
-/// Checks what `promtool check metrics` does not know, or does not check.
+/// Checks rules that `promtool check metrics` does not check.
 fn check(name: &str, metric: &Metric) -> Result<(), String> {
     let is_word = |text: &str| {
         let mut letters = text.chars();

@@ -41,7 +41,7 @@ const LAST_BUCKET: usize = 29;
 pub struct Labels(String);
 
 impl Labels {
-    /// Returns these labels and one more, whose value may have any letters.
+    /// Returns these labels and one more, whose value may contain any characters.
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut labels = self.0.clone();
         if !labels.is_empty() {

@@ -30,7 +30,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens for the module to come. Without that, the daemon only looks now and then.
+    /// Listens for the module to be loaded. If that is not possible, the daemon polls instead.
     pub async fn open(side: Side) -> Self {
         let registrations = match Registrations::open(side).await {
             Ok(registrations) => Some(registrations),
@@ -84,7 +84,7 @@ impl Listener {
             }
             Err(error) => {
                 warn!("{error}");
-                // A source that is broken would stay so; without it the daemon looks now and then.
+                // A broken source does not recover. Without it the daemon polls.
                 if !matches!(error, ddnl::Error::Overrun) {
                     if from_events {
                         self.events = None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One daemon at a time: two would fight over weights and limits.
+//! Allows one daemon at a time, because two would undo each other's weights and limits.
 
 use anyhow::{Context, Result, bail};
 use rustix::{
@@ -13,14 +13,14 @@ use std::{
     path::Path,
 };
 
-/// The right to be the daemon, until dropped or the process ends.
+/// The lock of a daemon, which is held until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "it is held")] File);
 
 impl Lock {
-    /// Takes the lock of a daemon by its name, in a directory, which is made if it is missing.
-    /// Returns `None` if the directory cannot be used, as by users who are not root, and an error if
-    /// another process has the lock.
+    /// Takes the lock of the daemon `daemon` in a directory, which is created if it is missing.
+    /// Returns `None` if the directory cannot be used, for example because the user is not root,
+    /// and an error if another process has the lock.
     pub fn take(directory: &Path, daemon: &str) -> Result<Option<Self>> {
         let made = DirBuilder::new()
             .recursive(true)

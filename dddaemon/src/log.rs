@@ -22,7 +22,7 @@ use tracing_subscriber::{
 
 /// The most lines of a burst.
 const BURST: u32 = 500;
-/// Then one in this time.
+/// After a burst, one line is allowed in this time.
 const EACH: Duration = Duration::from_millis(500);
 
 /// Begins to log lines of this level and above, or those that `RUST_LOG` selects.
@@ -31,9 +31,9 @@ pub fn begin(level: &str) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Paced::new(journal::is_stderr()))
-        // Colours are letters that steer a terminal.
+        // Colours consist of control characters, which are replaced.
         .with_ansi(false)
-        // The journal has the time.
+        // The journal adds the time.
         .without_time()
         .with_target(false)
         .init();
@@ -75,7 +75,8 @@ impl Paced {
         }
     }
 
-    /// Returns how many lines were left out before this one, or `None` if this one is too.
+    /// Returns how many lines were left out before this one, or `None` if this line is left out
+    /// too.
     fn admit(&self, level: Level, now: Instant) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let bounded = level == Level::INFO || level == Level::WARN;
@@ -114,8 +115,8 @@ impl<'a> MakeWriter<'a> for Paced {
     }
 }
 
-/// Writes lines, each of them whole, with the numbers of hidden letters in their place, and with a
-/// priority in front of each.
+/// Writes whole lines, in which hidden characters are replaced by their numbers, with a priority in
+/// front of each.
 #[derive(Debug)]
 struct Plain<W> {
     writer: W,

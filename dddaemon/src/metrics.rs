@@ -39,7 +39,7 @@ pub async fn serve<R: Send + Sync + 'static>(
     let free = Arc::new(Semaphore::new(MOST_SCRAPES));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, for example: it may get better.
+            // The process may be out of descriptors, for example, which can be temporary.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -80,7 +80,7 @@ fn respond<R>(request: &Request<Incoming>, report: &R, write: Write<R>) -> Respo
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             let vary = HeaderValue::from_static("accept");
             response.headers_mut().insert(header::VARY, vary);
-            // Of this, HEAD is answered the length.
+            // The answer to HEAD has the length of this body, but not the body.
             *response.body_mut() = Full::new(page.finish().into());
         }
         (PATH, _) => {
@@ -103,7 +103,7 @@ mod tests {
             .add(&Default::default(), *report);
     }
 
-    /// Returns what the page's server answers to each of some requests.
+    /// Returns the server's answers to some requests.
     async fn answers<const N: usize>(requests: [&str; N]) -> [String; N] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Bounds for what others cause.
+//! Bounds the rate of work that other users cause.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub struct Pace {
     burst: Duration,
     each: Duration,
-    /// When all that passed so far would have passed at the pace of the long run.
+    /// Time at which all operations so far would have passed at the long-term rate.
     due: Option<Instant>,
 }
 
@@ -23,13 +23,13 @@ impl Pace {
         }
     }
 
-    /// Returns how long the next one has to wait.
+    /// Returns how long the next operation has to wait.
     pub fn pause(&self, now: Instant) -> Duration {
         let ahead = self.due.map_or(Duration::ZERO, |due| due - now);
         (ahead + self.each).saturating_sub(self.burst)
     }
 
-    /// One passed.
+    /// Notes that an operation passes.
     pub fn pass(&mut self, now: Instant) {
         let due = self.due.map_or(now, |due| due.max(now));
         self.due = Some(due + self.each);

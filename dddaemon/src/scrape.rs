@@ -21,7 +21,7 @@ use tokio::{net::TcpListener, sync::watch};
 /// The longest time for Prometheus to start and to scrape.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns what the linter has against a page.
+/// Returns the linter's complaints about a page.
 pub fn complaints<R>(report: &R, write: Write<R>) -> String {
     let mut page = Page::new(Format::Text);
     write(report, &mut page);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Talking to the service manager.
+//! Messages to the service manager.
 
 use sd_notify::NotifyState;
 use std::{future::pending, time::Duration};
@@ -9,15 +9,15 @@ use tracing::warn;
 
 /// Messages to the service manager. Tests replace it by a fake.
 pub trait Service {
-    /// Everything runs.
+    /// Reports that the daemon is ready.
     fn ready(&mut self);
-    /// The configuration is being read again.
+    /// Reports that the configuration is being read again.
     fn reloading(&mut self);
-    /// The daemon ends.
+    /// Reports that the daemon is ending.
     fn stopping(&mut self);
-    /// A line for people.
+    /// Reports the state of the daemon in one line.
     fn status(&mut self, text: &str);
-    /// A sign of life.
+    /// Reports that the daemon is alive.
     fn alive(&mut self);
     /// Returns the longest interval between two calls of [`Self::alive`], if they are needed.
     fn alive_every(&self) -> Option<Duration>;
@@ -68,12 +68,12 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Reminds a daemon of its signs of life.
+/// Timer of the messages by which a daemon tells the service manager that it is alive.
 #[derive(Debug)]
 pub struct Pulse(Option<Interval>);
 
 impl Pulse {
-    /// For a service manager, which may not want any sign.
+    /// Creates the timer for a service manager, which may not require such messages.
     pub fn new(service: &impl Service) -> Self {
         Self(service.alive_every().map(|every| {
             let mut alive = interval(every);
@@ -82,7 +82,7 @@ impl Pulse {
         }))
     }
 
-    /// Waits until the next sign is due.
+    /// Waits until the next message is due.
     pub async fn due(&mut self) {
         match &mut self.0 {
             Some(alive) => {

@@ -33,7 +33,7 @@ pub struct Show<R> {
 }
 
 impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
-    /// Shows nothing yet; `write` writes the page.
+    /// Creates a state without socket and page. `write` writes the page.
     pub fn new(write: Write<R>) -> Self {
         Self {
             reports: watch::Sender::new(Arc::default()),
@@ -45,8 +45,8 @@ impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
         }
     }
 
-    /// Opens the socket and the page where the configuration wants them. What cannot be opened is
-    /// reported and done without.
+    /// Opens the socket and the page if the configuration has them. If one of them cannot be
+    /// opened, this is logged, and the daemon continues without it.
     pub async fn open(&mut self, socket: Option<&Path>, metrics: Option<SocketAddr>) {
         if self.path.as_deref() != socket {
             self.path = socket.map(Into::into);
@@ -82,19 +82,19 @@ impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
         loop {
             match socket.reader().await {
                 Ok(stream) => return stream,
-                // Out of descriptors, for example: it may get better.
+                // The process may be out of descriptors, for example, which can be temporary.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
     }
 
-    /// Serves a reader, beginning with the present report.
+    /// Serves a reader, beginning with the current report.
     pub fn serve(&self, stream: UnixStream, report: impl FnOnce() -> R) {
         self.reports.send_replace(Arc::new(report()));
         status::serve(stream, &self.reports);
     }
 
-    /// There is news for those who are connected.
+    /// Publishes a report to all readers.
     pub fn publish(&self, report: impl FnOnce() -> R) {
         if self.reports.receiver_count() > 0 {
             self.reports.send_replace(Arc::new(report()));

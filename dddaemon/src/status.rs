@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Telling the daemon's state: JSON lines on a unix socket.
+//! Reports the daemon's state as JSON lines on a unix socket.
 //!
-//! A reader that connects gets the present report as one line, and another one after each look,
-//! until it hangs up. Nothing is read: there is nothing to ask, and nothing to change.
+//! A reader that connects gets the current report as one line, and each later report as another
+//! one, until it disconnects. The daemon reads nothing from the socket, so readers can change
+//! nothing.
 
 use anyhow::{Context, Result, bail};
 use ddnl::printable_json;
@@ -30,16 +31,16 @@ pub struct Socket {
     path: PathBuf,
 }
 
-/// Readers that are too slow for so long are hung up on.
+/// A reader is disconnected if it does not accept a report within this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most readers at a time: the watch receivers of the sockets and of the metrics page.
 const MOST_READERS: usize = 16;
 
 impl Socket {
-    /// Listens at a path; what a daemon that crashed left there is removed.
+    /// Listens at a path. A socket that a crashed daemon left there is removed.
     pub fn open(path: &Path) -> io::Result<Self> {
         if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
-            // The service manager makes it; by hand we do.
+            // The service manager creates the directory, unless the daemon is started by hand.
             fs::create_dir_all(directory)?;
         }
         if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {

@@ -3,8 +3,7 @@
 //! Decides which devices of the file are added to the SSD tier, and when.
 //!
 //! A device is added once: when the module comes, when the file was read, and when the device
-//! appears. In between, the tier is the administrator's, who may remove the device by
-//! `ddctl ssd remove`.
+//! appears. In between, the administrator may change the tier, for example by `ddctl ssd remove`.
 
 use ddabi::ssd::DeviceState;
 use ddnl::{Device, reply::device_state_word};
@@ -18,11 +17,11 @@ pub struct Disk {
     state: State,
     /// The module's word for its state; absent while the module does not have it.
     pub word: Option<&'static str>,
-    /// Why it is not as the file says.
+    /// The reason why it is not as the file says.
     pub trouble: Option<String>,
 }
 
-/// How far the daemon has come with a device.
+/// Progress of the daemon with a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
     /// The daemon has to add it and to set its budget.
@@ -38,14 +37,15 @@ enum State {
 pub enum Step {
     /// Add it, if there are no data on it.
     Add,
-    /// Remove the device of this number, which is what the module has of it from before it was gone.
+    /// Remove the device of this number, which the module has kept since before the device
+    /// disappeared.
     Remove(u32),
     /// Set the write budget of the device of this number, in pages a second.
     SetBudget(u32, u64),
 }
 
 impl Disk {
-    /// A device that is to be added.
+    /// Creates the state of a device that has to be added.
     pub fn new(listed: Listed) -> Self {
         Self {
             listed,
@@ -62,15 +62,15 @@ impl Disk {
         self.trouble = None;
     }
 
-    /// Notes whether the device exists, and its state in the module if the module has it. Returns the
-    /// next step, or `None` if there is nothing to do.
+    /// Notes whether the device exists, and its state in the module if the module has it. Returns
+    /// the next step, or `None` if there is nothing to do.
     pub fn look(&mut self, is_there: bool, device: Option<&Device>) -> Option<Step> {
         self.word = device.map(|device| device_state_word(device.state));
         if !is_there {
             if self.state == State::Settled {
                 self.state = State::Gone;
             }
-            self.trouble = Some("it is not there".into());
+            self.trouble = Some("it does not exist".into());
             return None;
         }
         let state = device.map(|device| device.state);
@@ -130,7 +130,7 @@ mod tests {
     fn a_device_is_added_once() {
         let mut disk = disk(None);
         assert_eq!(disk.look(true, None), Some(Step::Add));
-        // What failed is tried again.
+        // A step that failed is tried again.
         assert_eq!(disk.look(true, None), Some(Step::Add));
         let active = device(DeviceState::Active, 7);
         assert_eq!(disk.look(true, Some(&active)), None);
@@ -152,7 +152,7 @@ mod tests {
             disk.look(true, Some(&device(DeviceState::Active, 3106))),
             None
         );
-        // By hand.
+        // The budget was set by hand.
         assert_eq!(disk.look(true, Some(&unlimited)), None);
     }
 
@@ -160,7 +160,7 @@ mod tests {
     fn a_device_that_comes_again_is_added_again() {
         let mut disk = disk(None);
         assert_eq!(disk.look(false, None), None);
-        assert_eq!(disk.trouble.as_deref(), Some("it is not there"));
+        assert_eq!(disk.trouble.as_deref(), Some("it does not exist"));
         let active = device(DeviceState::Active, 0);
         assert_eq!(disk.look(true, Some(&active)), None);
         let failed = device(DeviceState::Failed, 0);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(disk.trouble, None);
     }
 
-    /// It would fail again.
+    /// A device that has failed is not added again while it exists, because it would fail again.
     #[test]
     fn a_device_that_failed_where_it_is_stays_so() {
         for is_settled in [false, true] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Looks whether there are data on devices, beside the daemon's loop: a device that does not answer
-//! holds up a thread, and not the daemon.
+//! Checks whether there are data on devices, beside the daemon's loop: a device that does not
+//! answer blocks a thread, and not the daemon.
 
 use ddvm::ssd;
 use std::{collections::BTreeSet, io, path::PathBuf, thread};
@@ -58,7 +58,7 @@ impl Heads {
                 self.asked.remove(&answer.0);
                 answer
             }
-            // There is a sender in this structure.
+            // This structure holds a sender, so the channel does not end.
             None => std::future::pending().await,
         }
     }

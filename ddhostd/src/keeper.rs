@@ -3,7 +3,7 @@
 //! Decides which VM gets which weight, and when.
 //!
 //! A VM gets its weight once for each registration, and again when the file was read anew. In
-//! between, the weight is the administrator's, who may change it by `ddctl set-weight`.
+//! between, the administrator may change it by `ddctl set-weight`.
 
 use crate::report::Rule;
 use ddnl::{Vm, VmChange};
@@ -17,34 +17,34 @@ use std::{collections::BTreeMap, time::Duration};
 /// as a VM without a name.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The registered VMs, and what they should have.
+/// The registered VMs, and the settings that are due.
 #[derive(Debug)]
 pub struct Keeper {
     config: Config,
     vms: BTreeMap<u32, Known>,
-    /// The sizes of the tier, and the deadline of its devices, are to be set.
+    /// Whether the sizes of the tier, and the deadline of its devices, have to be set.
     sizes_due: bool,
 }
 
 /// A VM that is registered.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// As the module listed it last.
+    /// The VM as the module listed it last.
     pub vm: Vm,
     /// Its names, as far as they are known.
     pub vmm: Vmm,
     /// Whether the VMM has been asked for its names and has answered.
     pub named: bool,
-    /// Since when it is known, in the time of the caller.
+    /// The time of the caller at which it became known.
     since: Duration,
-    /// Its weight is to be set.
+    /// Whether its weight has to be set.
     due: bool,
-    /// Why its weight could not be set.
+    /// The reason why its weight could not be set.
     pub trouble: Option<String>,
 }
 
 impl Keeper {
-    /// A keeper that knows no VM yet.
+    /// Creates a keeper that knows no VM yet.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -53,17 +53,17 @@ impl Keeper {
         }
     }
 
-    /// The configuration in force.
+    /// Returns the configuration in force.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The registered VMs, by number.
+    /// Returns the registered VMs, by number.
     pub fn vms(&self) -> &BTreeMap<u32, Known> {
         &self.vms
     }
 
-    /// Puts another configuration in force, for VMs that are registered too.
+    /// Puts another configuration in force, also for VMs that are registered already.
     pub fn reload(&mut self, config: Config) {
         self.config = config;
         self.sizes_due = true;
@@ -72,13 +72,13 @@ impl Keeper {
         }
     }
 
-    /// The module was loaded again: it knows neither VMs nor sizes.
+    /// Forgets all VMs, and makes sizes due, because the module was loaded again.
     pub fn forget(&mut self) {
         self.vms.clear();
         self.sizes_due = true;
     }
 
-    /// Takes in a list of all VMs. Returns number and process of those that are new.
+    /// Handles a list of all VMs. Returns number and process of those that are new.
     pub fn listed(&mut self, now: Duration, vms: Vec<Vm>) -> Vec<(u32, u32)> {
         let mut new = Vec::new();
         let mut before = std::mem::take(&mut self.vms);
@@ -104,15 +104,15 @@ impl Keeper {
         new
     }
 
-    /// A VM registered, perhaps once more.
+    /// Notes that a VM has registered, possibly once more.
     pub fn registered(&mut self, vm: u32) {
         if let Some(known) = self.vms.get_mut(&vm) {
             known.due = true;
         }
     }
 
-    /// Takes in what is known of a VM: all that there is if `named`, and otherwise what the kernel
-    /// says of its process.
+    /// Notes the identity of a VM: with all its names if `named`, and otherwise only with what the
+    /// kernel knows of its process.
     pub fn identified(&mut self, vm: u32, pid: u32, vmm: Vmm, named: bool) {
         let known = self.vms.get_mut(&vm).filter(|known| known.vm.pid == pid);
         if let Some(known) = known {
@@ -128,12 +128,13 @@ impl Keeper {
         self.sizes_due && !is_empty
     }
 
-    /// The sizes of the tier were set.
+    /// Notes that the sizes of the tier were set.
     pub fn sizes_set(&mut self) {
         self.sizes_due = false;
     }
 
-    /// Returns the VMs whose weights are to be set, with their weights and the changes that give them.
+    /// Returns the VMs whose weights are to be set, with their weights and the changes that give
+    /// them.
     pub fn due(&mut self, now: Duration) -> Vec<(u32, Weights, VmChange)> {
         let mut due = Vec::new();
         for (vm, known) in &mut self.vms {
@@ -151,7 +152,7 @@ impl Keeper {
         due
     }
 
-    /// The weights of a VM were set, or could not be set for a reason.
+    /// Notes that the weights of a VM were set, or the reason why they could not be.
     pub fn weights_set(&mut self, vm: u32, result: Result<Weights, String>) {
         let Some(known) = self.vms.get_mut(&vm) else {
             return;
@@ -223,13 +224,13 @@ mod tests {
     fn a_vm_gets_its_weight_once() {
         let mut keeper = keeper(WEB);
         assert_eq!(keeper.listed(START, vec![vm(1, 10, 100)]), [(1, 10)]);
-        // Without its name it keeps what it has.
+        // A VM without a known name keeps its weight.
         assert_eq!(due(&mut keeper, START), []);
         keeper.identified(1, 10, named("web"), true);
         assert_eq!(due(&mut keeper, START), [(1, 300)]);
         keeper.weights_set(1, Ok(Weights::both(300)));
         assert_eq!(due(&mut keeper, START), []);
-        // By hand.
+        // The weight was set by hand.
         assert_eq!(keeper.listed(START, vec![vm(1, 10, 7)]), []);
         assert_eq!(due(&mut keeper, START), []);
         keeper.registered(1);
@@ -293,7 +294,7 @@ mod tests {
         let mut keeper = keeper(WEB);
         keeper.listed(START, vec![vm(1, 10, 100)]);
         assert_eq!(keeper.listed(START, vec![vm(1, 11, 100)]), [(1, 11)]);
-        // What was asked of the first one comes late.
+        // The answer of the first process comes late.
         keeper.identified(1, 10, named("web"), true);
         assert_eq!(due(&mut keeper, PATIENCE), [(1, 0)]);
     }

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     event_loop::report(result, exit_code)
 }
 
-/// Returns the exit code for an error: those that `ddctl` has.
+/// Returns the exit code for an error, which is the one that `ddctl` has for it.
 fn exit_code(error: &anyhow::Error) -> u8 {
     use ddnl::Error;
     if let Some(error) = error.downcast_ref::<Error>() {

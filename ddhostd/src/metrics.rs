@@ -11,7 +11,7 @@ use dddaemon::exposition::Page;
 use ddnl::{Device, HostStatus, Pool};
 use std::collections::BTreeMap;
 
-/// What the page shows and the report does not.
+/// Figures that only the page shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// The module.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How the daemon reaches the host module.
+//! Access to the host module.
 
 use dddaemon::listener::{Change, Listener};
 use ddnl::{AsyncHostControl, Result, Side, tokio::Host};
 
 /// Access to the host module; tests put a fake in its place.
 pub trait Module {
-    /// What sets weights and sizes.
+    /// The interface that sets weights and sizes.
     type Control: AsyncHostControl;
 
     /// Finds the module and checks its version.
@@ -24,7 +24,7 @@ pub trait Module {
 pub struct Kernel(Listener);
 
 impl Kernel {
-    /// Listens for the module to come.
+    /// Listens for the module to be loaded.
     pub async fn open() -> Self {
         Self(Listener::open(Side::Host).await)
     }

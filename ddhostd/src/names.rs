@@ -40,7 +40,7 @@ impl Names {
         }
     }
 
-    /// Begins to ask for the names of a VM. Returns what the kernel says of its process.
+    /// Begins to ask for the names of a VM. Returns what the kernel knows of its process.
     pub fn ask(&mut self, vm: u32, pid: u32) -> Vmm {
         let vmm = Vmm::of_process(&self.proc, pid);
         self.waiting.push((vm, pid, vmm.clone()));
@@ -59,7 +59,7 @@ impl Names {
     pub async fn next(&mut self) -> (u32, u32, Vmm) {
         let answer = self.receiver.recv().await;
         let Some((vm, pid, vmm)) = answer else {
-            // There is a sender in this structure.
+            // This structure holds a sender, so the channel does not end.
             return std::future::pending().await;
         };
         if let Some(asked) = self.asked.get_mut(&vmm.uid) {
@@ -70,7 +70,7 @@ impl Names {
         (vm, pid, vmm)
     }
 
-    /// Asks those that may be asked now.
+    /// Asks as many VMMs as may be asked now.
     fn go_on(&mut self) {
         let mut later = Vec::new();
         for (vm, pid, vmm) in std::mem::take(&mut self.waiting) {
@@ -84,7 +84,8 @@ impl Names {
             let answer = move |vmm| drop(sender.send((vm, pid, vmm)));
             match Vmm::ask(&self.proc, pid, vmm.clone(), answer) {
                 Ok(()) => *asked += 1,
-                // Out of threads: some end, or the daemon looks again.
+                // No thread can be started. The VM is asked when another thread ends, or at the
+                // next look.
                 Err(_) => later.push((vm, pid, vmm)),
             }
         }
@@ -99,7 +100,7 @@ mod tests {
     use std::{collections::BTreeSet, fs, path::Path, thread};
     use tempfile::TempDir;
 
-    /// Makes a process of a user, whose command line is a pipe that holds readers up if `is_mute`.
+    /// Creates a process of a user. Its command line is a pipe that blocks readers if `is_mute`.
     fn process(proc: &Path, pid: u32, uid: u32, is_mute: bool) {
         let process = proc.join(pid.to_string());
         fs::create_dir(&process).unwrap();

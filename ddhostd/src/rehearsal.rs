@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the daemon would do, found out without doing it.
+//! Finds out what the daemon would change, without changing it.
 
 use crate::{
     keeper::rule,
@@ -19,7 +19,7 @@ use ddvm::{
 use serde::Serialize;
 use std::fmt;
 
-/// What the daemon would do.
+/// Changes that the daemon would make.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rehearsal {
     /// The sizes of the tier that would be changed.
@@ -33,11 +33,11 @@ pub struct Rehearsal {
 /// A size of the tier, in pages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct SizeChange {
-    /// Which.
+    /// Its name.
     pub size: &'static str,
-    /// What it is.
+    /// Its current value.
     pub pages: u64,
-    /// What it would be.
+    /// The value that it would get.
     pub new_pages: u64,
 }
 
@@ -46,11 +46,11 @@ pub struct SizeChange {
 pub struct DeviceChange {
     /// Its path.
     pub path: String,
-    /// What would become of it.
+    /// The change.
     pub fate: Fate,
 }
 
-/// What would become of a device.
+/// The change that a device would undergo.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
@@ -61,7 +61,7 @@ pub enum Fate {
     Budget(u64, u64),
     /// It would be added to the SSD tier.
     Added,
-    /// It would be added as soon as it is there.
+    /// It would be added as soon as it exists.
     Absent,
     /// It would not be added, for a reason.
     Refused(String),
@@ -145,7 +145,7 @@ pub fn rehearse(config: &Config, host: &mut dyn HostControl, places: &Places) ->
     })
 }
 
-/// What the module chooses is not known before.
+/// Returns a threshold, unless the module chooses it, so that it is not known in advance.
 fn chosen(threshold: Option<u64>) -> Option<u64> {
     threshold.filter(|pages| *pages != AUTOMATIC)
 }
@@ -166,7 +166,7 @@ fn fate(listed: &Listed, present: &[Device], places: &Places) -> Fate {
         None if !path.exists() => Fate::Absent,
         None => match ssd::has_data(&path) {
             Ok(false) => Fate::Added,
-            Ok(true) => Fate::Refused("there are data on it".into()),
+            Ok(true) => Fate::Refused("it contains data".into()),
             Err(error) => Fate::Refused(format!("it cannot be read: {error}")),
         },
     }
@@ -188,7 +188,7 @@ impl fmt::Display for Fate {
                 budget(*new)
             ),
             Self::Added => f.write_str("would be added to the SSD tier"),
-            Self::Absent => f.write_str("is not there, and would be added when it is"),
+            Self::Absent => f.write_str("does not exist, and would be added when it does"),
             Self::Refused(reason) => write!(f, "would not be added: {reason}"),
         }
     }

@@ -20,15 +20,16 @@ pub type Counters = BTreeMap<String, u64>;
 /// The state of the daemon, of the module, and of all VMs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Report {
-    /// Whether everything that the file says is in force.
+    /// Whether all settings of the file are in force.
     pub healthy: bool,
-    /// What keeps it from being in force.
+    /// Reasons why not everything is in force.
     pub troubles: Vec<String>,
-    /// What is in force, but not as an administrator may expect.
+    /// Settings in force that have effects which an administrator may not expect.
     pub warnings: Vec<String>,
     /// How many times the file was read since the daemon started.
     pub loads: u64,
-    /// Why the file was refused when it was read last; the one before is in force.
+    /// The reason why the file was refused when it was read last; absent if it was not. The
+    /// configuration before stays in force.
     pub refused: Option<String>,
     /// The module's memory tier; absent while the module is not loaded.
     pub tier: Option<Tier>,
@@ -36,7 +37,7 @@ pub struct Report {
     pub devices: Vec<DeviceReport>,
     /// The registered VMs.
     pub vms: Vec<VmReport>,
-    /// What is told to Prometheus only.
+    /// Figures for Prometheus only.
     #[serde(skip)]
     pub measured: Measured,
 }
@@ -86,7 +87,7 @@ pub struct VmReport {
     pub weight: u32,
     /// Its weight in the SSD tier.
     pub ssd_weight: u32,
-    /// The weight that the file gives it; another one was set by hand.
+    /// The weight that the file gives it. If it has another one, that was set by hand.
     pub file_weight: u32,
     /// The weight in the SSD tier that the file gives it.
     pub file_ssd_weight: u32,
@@ -131,7 +132,7 @@ impl fmt::Display for Rule {
 }
 
 impl VmReport {
-    /// The name of a VM, or `vm` and its number.
+    /// Returns the name of a VM, or `vm` and its number.
     pub fn label(&self) -> String {
         self.name
             .clone()
@@ -234,7 +235,10 @@ impl fmt::Display for Report {
             f.write_str(&table(headings, self.vms.iter().map(row)))?;
         }
         if let Some(refused) = &self.refused {
-            writeln!(f, "The file was refused, and the one before is in force:")?;
+            writeln!(
+                f,
+                "The file was refused, and the previous one stays in force:"
+            )?;
             writeln!(f, "{refused}")?;
         }
         for warning in &self.warnings {
@@ -244,8 +248,8 @@ impl fmt::Display for Report {
             writeln!(f, "Trouble: {trouble}")?;
         }
         match self.healthy {
-            true => writeln!(f, "Everything that the file says is in force"),
-            false => writeln!(f, "Not everything that the file says is in force"),
+            true => writeln!(f, "All settings of the file are in force"),
+            false => writeln!(f, "Not all settings of the file are in force"),
         }
     }
 }

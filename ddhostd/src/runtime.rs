@@ -59,7 +59,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Reads a configuration file, which must be right for this machine.
+    /// Reads a configuration file, which must be valid for this machine.
     pub fn load(&self, path: &Path) -> Result<Config> {
         Config::load(path, &self.proc.join("meminfo")).map_err(|problems| anyhow!(problems))
     }
@@ -69,7 +69,7 @@ impl Places {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Fails if the file lists a device that is there and is none.
+    /// Fails if the file lists a path that exists and is no block device.
     pub fn check_devices(&self, config: &Config) -> Result<()> {
         for listed in &config.ssd.devices {
             let metadata = fs::metadata(self.device(&listed.path));
@@ -85,15 +85,15 @@ impl Places {
         Ok(())
     }
 
-    /// Returns what an administrator may not expect of a configuration that is in force.
+    /// Returns warnings about effects of a configuration that an administrator may not expect.
     pub fn warnings(&self, config: &Config) -> Vec<String> {
         let devices = config.ssd.devices.iter();
         let devices = devices.filter_map(|listed| listed.warning());
         self.window(config).into_iter().chain(devices).collect()
     }
 
-    /// Returns a warning if VMs may use the cache before the daemon denies it. `None` of the
-    /// module's parameter means that the module is not loaded.
+    /// Returns a warning if VMs can use the cache until the daemon denies it. There is none while
+    /// the module is not loaded.
     fn window(&self, config: &Config) -> Option<String> {
         let parameter = "module/doubledecker_host/parameters/default_weight";
         let text = fs::read_to_string(self.sys.join(parameter)).ok();
@@ -109,11 +109,12 @@ impl Places {
     }
 }
 
-/// Time between two looks at a module whose changes are all heard.
+/// Time between two looks at a module that announces all changes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Time between two looks at any other.
+/// Time between two looks at any other module.
 const SHORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks at once because of events, and then one in so much time. Guests cause events.
+/// Number of looks that events may cause at once, and the time in which they may cause a further
+/// one. The rate is limited because guests cause events.
 const BURST: u32 = 20;
 const EACH: Duration = Duration::from_millis(50);
 
@@ -137,7 +138,7 @@ pub struct Runtime<M: Module, S: Service> {
     pace: Pace,
 }
 
-/// What is reported besides the VMs.
+/// State that is reported besides the VMs.
 #[derive(Debug, Default)]
 struct State {
     status: Option<HostStatus>,
@@ -153,7 +154,7 @@ struct State {
 }
 
 impl<M: Module, S: Service> Runtime<M, S> {
-    /// A daemon for a configuration file that must be right.
+    /// Creates a daemon from a configuration file, which must be valid.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
         let config = places.load(path)?;
         let now = Instant::now();
@@ -247,7 +248,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.next_look = self.next_look.min(soon);
     }
 
-    /// The module is gone, or is another one.
+    /// Handles the end of the module, or its replacement by another one.
     fn leave(&mut self) {
         self.control = None;
         self.forget();
@@ -256,7 +257,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.state.measured = Measured::default();
     }
 
-    /// The module has nothing of what was set.
+    /// Makes all settings due, because the module has been loaded again without them.
     fn forget(&mut self) {
         self.keeper.forget();
         self.accumulator.forget();
@@ -270,7 +271,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 self.state.absent = None;
                 self.apply().await;
             }
-            // The next look will see it.
+            // The state changed while it was read, and is read again at the next look.
             Err(ddnl::Error::Interrupted) => {}
             Err(trouble) => {
                 let trouble = trouble.to_string();
@@ -301,7 +302,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         };
         let status = control.status().await?;
         let before = self.state.status.replace(status.clone());
-        // A module counts its calls from 0: this one was loaded since the last look.
+        // Counters start at 0. If one has fallen, the module was loaded again since the last look.
         if before.is_some_and(|before| before.counters.calls > status.counters.calls) {
             self.forget();
         }
@@ -323,7 +324,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.measure(status).await
     }
 
-    /// Asks what metrics show besides the VMs, if they are served.
+    /// Reads the figures that only metrics show, if they are served.
     async fn measure(&mut self, status: HostStatus) -> ddnl::Result<()> {
         let Some(control) = &mut self.control else {
             return Ok(());
@@ -354,7 +355,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         for (vm, weights, change) in self.keeper.due(self.start.elapsed()) {
             let result = match control.set_vm(vm, change).await {
                 Ok(_) => Ok(weights),
-                // It went since it was listed.
+                // The VM has ended since it was listed.
                 Err(ddnl::Error::NotFound { .. }) => continue,
                 Err(error) => Err(error.to_string()),
             };
@@ -418,7 +419,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
     }
 
-    /// Reads the file again. If it is wrong, everything stays as it is.
+    /// Reads the file again. If it is invalid, the previous configuration stays in force.
     async fn reload(&mut self) {
         self.service.reloading();
         self.state.loads += 1;
@@ -441,7 +442,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.service.ready();
     }
 
-    /// Warns of what an administrator may not expect, once.
+    /// Logs each warning about the configuration once.
     fn warn(&mut self) {
         let warnings = self.places.warnings(self.keeper.config());
         for warning in &warnings {
@@ -452,7 +453,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.state.warnings = warnings;
     }
 
-    /// Tells everyone how things stand.
+    /// Publishes the state to the service manager and to readers.
     fn publish(&mut self) {
         let report = self.report();
         let line = match (&report.tier, report.troubles.first()) {

@@ -100,13 +100,14 @@ impl Weights {
 }
 
 impl Config {
-    /// Parses the text of a file for a machine with so many bytes of memory. Returns all problems,
+    /// Parses the text of a file for a machine with `memory` bytes of memory. Returns all problems,
     /// not only the first.
     pub fn parse(text: &str, memory: u64) -> Result<Self, Vec<Problem>> {
         ddconf::parse(text, |reader, table| top(reader, table, memory))
     }
 
-    /// Reads a file for the machine that `meminfo` is of. The error has all problems, one a line.
+    /// Reads a file for the machine that `meminfo` describes. The error has all problems, one per
+    /// line.
     pub fn load(path: &Path, meminfo: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -187,7 +188,7 @@ fn unlisted(section: &mut Section<'_, '_, '_>) -> Unlisted {
     }
 }
 
-/// A path, or nothing.
+/// Parses the path of a socket. An empty text stands for none.
 fn socket(text: &str) -> Result<Option<PathBuf>, String> {
     let path = PathBuf::from(text);
     match text {

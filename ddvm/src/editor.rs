@@ -32,9 +32,9 @@ const HEADING: &str =
     "# Weights of VMs and sizes of the memory tier of this host, kept by ddhostd.\n";
 
 impl Editor {
-    /// Opens a file on a machine with so many bytes of memory. A file that is missing is empty.
+    /// Opens a file on a machine with `memory` bytes of memory. A file that is missing is empty.
     pub fn open(path: &Path, memory: u64) -> Result<Self, String> {
-        // A link is followed, or it would be replaced by a file.
+        // A symbolic link is followed, because it would be replaced by a file otherwise.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -52,8 +52,9 @@ impl Editor {
         })
     }
 
-    /// Sets the weights of a VM by its name, that in the SSD tier if it is given: in the entry for exactly this name, or in a new one,
-    /// which is placed before the first entry that matches the VM.
+    /// Sets the weights of a VM by its name, and that in the SSD tier only if it is given. They are
+    /// written into the entry for exactly this name, or into a new one, which is placed before the
+    /// first entry that matches the VM.
     pub fn set_weights(&mut self, name: &str, vmm: &Vmm, weights: Weights) -> Result<(), String> {
         let config = parse(&self.path, &self.document.to_string(), self.memory)?;
         let exact = Selector::of_name(name)?;
@@ -89,8 +90,8 @@ impl Editor {
         Ok(())
     }
 
-    /// Sets the sizes that are given. Fails if the file would be wrong with them, for example by a
-    /// floor that it has.
+    /// Sets the sizes that are given. Fails if the file would become invalid, for example because
+    /// of a floor that it has.
     pub fn set_sizes(&mut self, sizes: &Sizes) -> Result<(), String> {
         if !self.document.contains_key("memory") {
             let table = self.new_table(true);
@@ -250,7 +251,7 @@ fn parse(path: &Path, text: &str, memory: u64) -> Result<Config, String> {
     Config::parse(text, memory).map_err(|problems| ddconf::list(path, &problems))
 }
 
-/// Returns what the file says for something, if it is given.
+/// Returns the value of an optional setting in the file.
 fn text(it: Option<impl ToString>) -> Option<Value> {
     it.map(|it| Value::from(it.to_string()))
 }
@@ -293,7 +294,7 @@ fn insert(entries: &mut ArrayOfTables, at: usize, mut entry: Table) {
     }
 }
 
-/// Replaces a file, or makes it with its directory, so that readers find the old or the new one.
+/// Replaces a file, or creates it with its directory, so that readers find the old or the new one.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(directory)?;
@@ -325,7 +326,7 @@ mod tests {
         }
     }
 
-    /// A text after a change.
+    /// Returns a text after a change.
     fn edit(text: &str, change: impl FnOnce(&mut Editor)) -> String {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("host.toml");

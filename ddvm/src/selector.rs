@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which VMs an entry of the file is for.
+//! Selection of the VMs that an entry of the file is for.
 
 use crate::vmm::Vmm;
 use globset::{GlobBuilder, GlobMatcher};
@@ -17,7 +17,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Returns whether nothing is selected by.
+    /// Returns whether there is no pattern.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -66,8 +66,8 @@ impl Selector {
     }
 }
 
-/// A glob: `*` and `?` are any letters, `[a-z]` and `{a,b}` alternatives. A backslash is a letter,
-/// because systemd writes `\x2d` for a dash in names of cgroups.
+/// A glob: `*` and `?` match any characters, `[a-z]` and `{a,b}` are alternatives. A backslash is
+/// an ordinary character, because systemd writes `\x2d` for a dash in names of cgroups.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Settings of the SSD tier: its devices, what may be written to them, and how long guests wait.
+//! Settings of the SSD tier: its devices, limits of writes to them, and how long guests wait.
 
 use ddabi::{PAGE_SIZE, ssd::Waiting};
 use ddconf::size::Size;
@@ -27,9 +27,9 @@ const HEAD: u64 = 1 << 20;
 /// The table `[ssd]` of the file of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ssd {
-    /// Milliseconds that a guest may wait for a device; `None` stays as it is.
+    /// Milliseconds that a guest may wait for a device; `None` leaves the setting as it is.
     pub deadline: Option<u32>,
-    /// Where readers wait for a device; `None` stays as it is.
+    /// Where readers wait for a device; `None` leaves the setting as it is.
     pub wait: Option<Waiting>,
     /// The devices.
     pub devices: Vec<Listed>,
@@ -42,7 +42,7 @@ pub struct Listed {
     pub line: usize,
     /// Absolute path of the block device.
     pub path: String,
-    /// What may be written to it; `None` stays as it is.
+    /// The limit of writes to it; `None` leaves the setting as it is.
     pub write_budget: Option<Rate>,
 }
 
@@ -100,7 +100,7 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// Returns the pages that may be written to a device of so many pages in a second; 0 means no
+    /// Returns the pages that may be written in a second to a device of `places` pages; 0 means no
     /// limit.
     pub fn pages(self, places: u64) -> u64 {
         const DAY: f64 = 86_400.0;

@@ -7,7 +7,7 @@ use ddconf::size::{Size, show_bytes, show_pages};
 use ddnl::ConfigChange;
 use std::{fmt, fs, io, path::Path, str::FromStr};
 
-/// Sizes of the memory tier as an administrator writes them; `None` stays as it is.
+/// Sizes of the memory tier as an administrator writes them; `None` leaves a size as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
     /// The most memory that the tier may use.
@@ -25,14 +25,15 @@ pub struct Sizes {
 /// A threshold of free room in the memory tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// What the module chooses.
+    /// The module chooses it.
     Automatic,
     /// This size.
     Size(Size),
 }
 
 impl Threshold {
-    /// Returns the threshold in pages, or [`AUTOMATIC`], on a machine with so many bytes of memory.
+    /// Returns the threshold in pages, or [`AUTOMATIC`], on a machine with `memory` bytes of
+    /// memory.
     pub fn pages(self, memory: u64) -> u64 {
         match self {
             Self::Automatic => AUTOMATIC,
@@ -65,7 +66,7 @@ impl fmt::Display for Threshold {
 /// A size that is not possible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wrong {
-    /// The capacity of so many pages is above the memory of so many bytes.
+    /// The capacity, in pages, is above the memory, in bytes.
     Capacity(u64, u64),
     /// The floor is above the capacity, both in pages.
     Floor(u64, u64),
@@ -104,7 +105,7 @@ impl Wrong {
             Self::Capacity(..) => "leave memory for the VMs themselves; 25% is a good start",
             Self::Floor(..) => "give a lower floor together with the capacity",
             Self::Batch => "2M is the default",
-            Self::KeepFree(..) => "a 64th of the capacity is much already",
+            Self::KeepFree(..) => "a 64th of the capacity is a large value already",
         }
     }
 }
@@ -115,8 +116,9 @@ impl Sizes {
         *self == Self::default()
     }
 
-    /// Returns the change that these sizes are on a machine with so many bytes of memory. A floor and
-    /// the room to be kept free are compared with `capacity` pages if no capacity is given.
+    /// Returns these sizes as a change of the module's configuration, on a machine with `memory`
+    /// bytes of memory. A floor and the room to be kept free are compared with `capacity` pages if
+    /// no capacity is given.
     pub fn change(&self, memory: u64, capacity: Option<u64>) -> Result<ConfigChange, Wrong> {
         let pages = |size: Size| size.pages(memory);
         let own = self.capacity.map(pages);

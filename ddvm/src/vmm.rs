@@ -47,7 +47,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Vmm {
     /// Reads the names of these processes below `proc`, which is `/proc`, within [`PATIENCE`]
-    /// altogether. A process that is gone has no names; one whose command line does not come in
+    /// altogether. A process that is gone has no names; one whose command line cannot be read in
     /// time is marked as silent.
     pub fn all(proc: &Path, pids: impl Iterator<Item = u32>) -> Vec<Self> {
         let ask = |pid| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the daemon costs: a round of decisions, a look at cgroups, and churn.
+//! Measures the processor time of the daemon: a round of decisions, a measurement, and churn.
 //!
-//! `cargo bench --package policyd`; at an interval of five seconds, one percent of a core is 50
-//! milliseconds for a round and its look together.
+//! Run with `cargo bench --package policyd`. At an interval of five seconds, one percent of a core
+//! is 50 milliseconds for a round and its measurement together.
 
 use ddabi::pool::{PoolStats, Store};
 use ddnl::Pool;
@@ -25,11 +25,11 @@ const COUNTS: [usize; 3] = [20, 200, 1000];
 const FILE: &str = "[[container]]\nname = \"c\"\ncgroup = \"/c/*\"\nclass = \"silver\"\n\
                     most_cgroups = 1023\ntarget = { hit_ratio = 0.9, io_pressure = 5 }\n";
 
-/// A VM whose module does what it is told.
+/// A VM whose module performs every action.
 struct Vm {
     engine: Engine,
     cgroups: Cgroups,
-    /// By their numbers.
+    /// The pools, sorted by their numbers.
     pools: Vec<Pool>,
     now: Time,
     tick: u64,
@@ -51,14 +51,14 @@ impl Vm {
         vm
     }
 
-    /// Everything that happens in one interval.
+    /// Lets one interval pass, and performs all actions that are due.
     fn round(&mut self) {
         self.now += Time::from_secs(5);
         self.tick += 1;
         self.act();
     }
 
-    /// Everything that there is to do now.
+    /// Performs all actions that are due now.
     fn act(&mut self) {
         while let Some(action) = self.engine.poll_action(self.now) {
             let outcome = self.perform(action);
@@ -99,7 +99,7 @@ impl Vm {
     fn list(&self) -> Vec<Pool> {
         let mut pools = self.pools.clone();
         for pool in &mut pools {
-            // Some hit more than others, and not always alike.
+            // Hit ratios differ between pools and over time.
             let misses = u64::from(pool.id % 7) * self.tick * 100 + self.tick % 3;
             pool.stats = Some(PoolStats {
                 entitlement: u64::from(pool.weight) * 30,
@@ -153,7 +153,7 @@ fn round(bencher: Bencher<'_, '_>, count: usize) {
     bencher.bench_local(|| vm.round());
 }
 
-/// A container comes and goes beside others.
+/// One container is created beside `count` others, and removed again.
 #[divan::bench(args = COUNTS)]
 fn churn(bencher: Bencher<'_, '_>, count: usize) {
     let mut vm = Vm::new(count);
@@ -171,8 +171,8 @@ fn churn(bencher: Bencher<'_, '_>, count: usize) {
     });
 }
 
-/// A minute in which 300 others come, one after the other, to go a second later. One percent of a
-/// core is 600 milliseconds.
+/// In one minute 300 more containers are created one after the other, each of which is removed a
+/// second later. One percent of a core is 600 milliseconds.
 #[divan::bench(args = COUNTS, sample_count = 5)]
 fn minute(bencher: Bencher<'_, '_>, count: usize) {
     let mut vm = Vm::new(count);
@@ -199,7 +199,7 @@ fn minute(bencher: Bencher<'_, '_>, count: usize) {
     });
 }
 
-/// A look at the files of cgroups (here: of a temporary directory).
+/// A measurement of cgroups, whose files are in a temporary directory here.
 #[divan::bench(args = COUNTS)]
 fn look(bencher: Bencher<'_, '_>, count: usize) {
     let Ok(root) = TempDir::new() else { return };

@@ -5,14 +5,14 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// In the long run, one part in so many of a processor may be used.
+/// In the long run, work may use one part in this many of a processor.
 const PART: u32 = 200;
 /// The processor time that may be used at once.
 const BURST: Duration = Duration::from_millis(250);
 /// The processor time that must have been regained before work that was put off goes on: a tenth of
 /// [`BURST`], so that it goes on every five seconds.
 const AGAIN: Duration = Duration::from_millis(25);
-/// The longest pause, after which work goes on whatever it took before.
+/// The longest pause. Work continues after it, even if the debt is not paid.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// An account of processor time: it grows with time, and work is charged to it. Work that exceeds
@@ -47,7 +47,7 @@ impl Allowance {
         }
     }
 
-    /// Returns how long work has to pause. The pause is zero while something is left.
+    /// Returns how long work has to pause, which is zero while the account is not overdrawn.
     pub fn pause(&mut self, now: Instant) -> Duration {
         let Some(until) = self.until else {
             return Duration::ZERO;

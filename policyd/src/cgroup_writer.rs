@@ -70,13 +70,13 @@ impl CgroupWriter {
         }
     }
 
-    /// Refuses limits from now on. A job that comes late would otherwise set some after all have
-    /// been undone.
+    /// Refuses limits from now on, because a job that runs late would otherwise set limits after
+    /// all limits have been undone.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// Does a job. This takes as long as the kernel needs to reclaim. Returns the number of
+    /// Performs a job. This takes as long as the kernel needs to reclaim. Returns the number of
     /// reclaimed bytes if the job asks for reclaim.
     pub fn perform(&self, job: &Job) -> Result<u64, Failure> {
         match job {
@@ -101,7 +101,8 @@ impl CgroupWriter {
         put_back_all(&mut journal, all);
     }
 
-    /// Tries again to restore files that could not be restored. Returns whether none is left.
+    /// Tries again to restore files that could not be restored. Returns whether all are restored
+    /// now.
     pub fn restore_owed(&self) -> bool {
         let mut journal = self.journal();
         let owed = journal.take_owed();
@@ -295,8 +296,10 @@ fn refused(file: &str, error: &io::Error) -> Failure {
         io::ErrorKind::PermissionDenied => {
             " (the cgroup belongs to another user: root needs CAP_DAC_OVERRIDE to write there)"
         }
-        io::ErrorKind::NotFound => " (the memory controller is not on there, or the kernel is old)",
-        io::ErrorKind::InvalidInput => " (this kernel does not know what was written)",
+        io::ErrorKind::NotFound => {
+            " (the memory controller is not enabled there, or the kernel is too old)"
+        }
+        io::ErrorKind::InvalidInput => " (this kernel does not accept the value)",
         _ => "",
     };
     Failure::Other(format!("{file}: {error}{why}"))

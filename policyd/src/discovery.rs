@@ -3,9 +3,10 @@
 //! Finds out which container a cgroup belongs to, by the names that docker, podman, containerd,
 //! Kubernetes and LXC give.
 //!
-//! The path of a cgroup has the runtime and the container's id ([`Reference`]); the runtime's own
-//! files have the name ([`Runtimes`]). No daemon is asked, so a runtime that hangs does not matter.
-//! A path is trusted only in places where no process but the runtime can make a cgroup (`place`).
+//! The path of a cgroup contains the runtime and the container's id ([`Reference`]); the runtime's
+//! own files contain the name ([`Runtimes`]). No daemon is asked, so a runtime that hangs does not
+//! matter. A path is trusted only in places where no process but the runtime can make a cgroup
+//! (`place`).
 
 pub(crate) mod place;
 mod reference;

@@ -9,9 +9,9 @@
 //!    handled before the next poll;
 //! 3. it waits for an event, or until [`Engine::poll_timeout`].
 //!
-//! `matches` has the cgroups that are containers. Without targets the file has their weights; with
-//! targets `controller` chooses them. `enrolment` changes the module's pools accordingly. `knobs`
-//! limits guest memory.
+//! `matches` holds the cgroups that are containers. Without targets the file gives their weights;
+//! with targets `controller` chooses them. `enrolment` changes the module's pools accordingly.
+//! `knobs` limits guest memory.
 
 mod bases;
 mod busy;
@@ -510,7 +510,7 @@ impl Engine {
     }
 
     fn listed(&mut self, now: Time, pools: Vec<Pool>) {
-        // The list is of no use if the module was unloaded in the meantime.
+        // The list is outdated if the module was unloaded in the meantime.
         let GuestModule::Present {
             view,
             listed,
@@ -526,7 +526,8 @@ impl Engine {
             return;
         }
         info!("the guest module is loaded");
-        // If too many cgroups match, those with a pool are preferred, which the list shows.
+        // If too many cgroups match, those with a pool are preferred. The list shows which have
+        // one.
         self.match_all();
         let matches = Matches {
             config: &self.config,
@@ -608,8 +609,7 @@ impl Engine {
     }
 }
 
-/// Returns whether the changes of pools that were found to be necessary are still the same ones
-/// after an event.
+/// Returns whether the changes of pools that were found to be necessary stay valid after an event.
 const fn leaves_changes(event: &Event) -> bool {
     matches!(
         event,

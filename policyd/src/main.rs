@@ -100,7 +100,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
 
 fn restore(config: &Path, state: &Path) -> Result<()> {
     log::begin("info");
-    // This fails if a daemon is running. That one undoes its limits itself when it ends.
+    // This fails if a daemon is running, because that daemon undoes its limits itself when it ends.
     let _lock = Lock::take(state, "policyd")?;
     // Limits are undone even if the configuration file has become invalid.
     let (root, wrong) = match runtime::load(config) {

@@ -4,8 +4,8 @@
 //!
 //! The kernel's files are read when the engine asks, because they answer at once. Applications are
 //! asked by separate tasks ([`poller`]), each with a time limit, so that a hanging one delays no
-//! other: the engine gets the last answer as long as it is fresh. Few are asked at a time, and
-//! answers are read piece by piece, because tenants write them, and may write without end.
+//! other: the engine gets the last answer as long as it is fresh. Few are asked at a time. Answers
+//! are read piece by piece, because tenants produce them, and an answer may be endless.
 
 mod cgroup;
 mod exposition;

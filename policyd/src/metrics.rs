@@ -54,7 +54,7 @@ fn machine(report: &Report, page: &mut Page) {
         "Whether the guest module is loaded",
     )
     .add(&none, report.module);
-    page.gauge("policyd_store_bytes", "What the host gives this VM")
+    page.gauge("policyd_store_bytes", "This VM's share of the host's store")
         .add_known(&none, report.store_bytes);
     page.gauge(
         "policyd_targets_feasible",
@@ -65,7 +65,7 @@ fn machine(report: &Report, page: &mut Page) {
         .add(&none, memory.total_bytes);
     page.gauge(
         "policyd_memory_available_bytes",
-        "Memory of this VM that can be had without swapping",
+        "Memory of this VM that is available without swapping",
     )
     .add(&none, memory.available_bytes);
     page.gauge(
@@ -83,7 +83,7 @@ fn machine(report: &Report, page: &mut Page) {
     .add(&none, memory.reclaimed_bytes);
     page.counter(
         "policyd_offloaded_bytes_total",
-        "Cold pages of files pushed out to the host",
+        "Cold pages of files offloaded to the host",
     )
     .add(&none, memory.offloaded_bytes);
 }

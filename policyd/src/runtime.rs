@@ -294,7 +294,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             if let Some(words) = change_in_words(action) {
                 rehearsal.changes.insert(words);
             }
-            // A number that no pool has.
+            // This number belongs to no pool.
             return Ok(matches!(action, Action::Add(_)).then_some(u32::MAX));
         }
         let Some(control) = &mut self.control else {

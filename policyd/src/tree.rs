@@ -62,7 +62,7 @@ pub struct Tree {
 const BUFFER: usize = 16 << 10;
 /// The most watches. All of root's processes share one number of them.
 const MOST_WATCHES: usize = 4096;
-/// One part in so many of root's watches is used at most.
+/// The daemon uses at most one part in this many of root's watches.
 const PART_OF_WATCHES: usize = 8;
 /// The most directories that one scan visits.
 const MOST_DIRECTORIES: usize = 16 << 10;
@@ -163,8 +163,8 @@ impl Tree {
         }
     }
 
-    /// Returns the next change if it is known already, without waiting. Changes that come together
-    /// are then decided together.
+    /// Returns the next change if it is known already, without waiting, so that changes which come
+    /// together are decided together.
     pub fn ready(&mut self) -> Option<Change> {
         loop {
             if let Some(change) = self.waiting.pop_front() {

@@ -15,11 +15,11 @@
 
 static char *function = "";
 module_param(function, charp, 0444);
-MODULE_PARM_DESC(function, "What is patched");
+MODULE_PARM_DESC(function, "Function to patch");
 
 static char *object;
 module_param(object, charp, 0444);
-MODULE_PARM_DESC(object, "The module it is in (default: none)");
+MODULE_PARM_DESC(object, "Module that contains it (default: the kernel itself)");
 
 /* Pages that are not invalidated remain the responsibility of the caller. */
 static int patched_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t end)

@@ -24,12 +24,12 @@ pub(crate) fn count() -> Result<usize> {
     Ok(count.parse()?)
 }
 
-/// When the commit was made, in a format of `git log`.
+/// Returns the time of the commit, in a format of `git log`.
 pub(crate) fn time(format: &str) -> Result<String> {
     printed("git", &["log", "-1", &format!("--format={format}")])
 }
 
-/// The tags of the commit.
+/// Returns the tags of the commit.
 pub(crate) fn tags() -> Result<Vec<String>> {
     let tags = printed("git", &["tag", "--points-at", "HEAD"])?;
     Ok(tags.lines().map(str::to_owned).collect())

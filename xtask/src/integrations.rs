@@ -35,7 +35,7 @@ pub(crate) fn run(_: &Args) -> Result<bool> {
         }
     }
     if !failed.is_empty() {
-        bail!("there are complaints about {}", failed.join(", "));
+        bail!("the checks of {} failed", failed.join(", "));
     }
     println!("no complaints");
     Ok(true)
@@ -63,7 +63,7 @@ mod tests {
         fs::read_to_string(workspace::top().join(path)).unwrap()
     }
 
-    /// What is not checked by a tool is not noticed when it breaks.
+    /// An integration that is not checked by a tool could break unnoticed.
     #[test]
     fn every_integration_is_checked_and_described() {
         let top = workspace::top();
@@ -150,7 +150,7 @@ mod tests {
         }
         let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode();
         assert_eq!(mode("usr/bin/ddctl") & 0o777, 0o755);
-        // What was not built, and what there is not, is an error.
+        // A program that was not built is an error, and so is an unknown package.
         fs::remove_file(tree.join("target/release/ddctl")).unwrap();
         assert!(!install("doubledecker-tools").status.success());
         assert!(!install("doubledecker-nothing").status.success());

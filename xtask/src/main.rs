@@ -2,9 +2,9 @@
 
 //! The commands of developers. `cargo xtask --help` lists the verbs.
 //!
-//! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `integrations`, `kernel`, `lint`,
-//! `matrix`, `monitoring`, `mutants`, `test`, `vm`), whose `run` returns whether it succeeded. The other
-//! files are shared by verbs.
+//! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `integrations`, `kernel`,
+//! `lint`, `matrix`, `monitoring`, `mutants`, `test`, `vm`), whose `run` returns whether it
+//! succeeded. The other files are shared by verbs.
 // Verbs.
 mod bench;
 mod build;

@@ -90,7 +90,7 @@ mod tests {
         found.map(|one| one.get(1).unwrap().as_str()).collect()
     }
 
-    /// The tests of the daemons hold the tables to what the programs export.
+    /// The tests of the daemons check that the tables list what the programs export.
     fn exported(tables: &str) -> BTreeSet<&str> {
         found(r"(?m)^\| `((?:ddhostd|policyd)_[a-z_]+)` \|", tables)
     }
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// An alert without a test may never fire, or always; one without a text helps little.
+    /// An alert without a test may never fire, or always, and one without a text is of little help.
     #[test]
     fn every_alert_is_tested_and_explained() {
         let rules = text("packaging/monitoring/doubledecker.rules.yml");

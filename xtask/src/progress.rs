@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Progress messages for the person who waits: the running steps and their time.
+//! Progress messages: the running steps and their time.
 
 use std::{
     fs,

@@ -135,22 +135,22 @@ pub(crate) fn emulator() -> Result<PathBuf> {
     make("emulator", Suite::TrixieBackports, EMULATOR)
 }
 
-/// The root to build packages in.
+/// Returns the root to build packages in.
 pub(crate) fn dist() -> Result<PathBuf> {
     make("dist", Suite::TrixieBackports, DIST)
 }
 
-/// The root with Prometheus and its linter.
+/// Returns the root with Prometheus and its linter.
 pub(crate) fn monitoring() -> Result<PathBuf> {
     make("monitoring", Suite::TrixieBackports, &["prometheus"])
 }
 
-/// The root with tools of other systems that check what is made for these.
+/// Returns the root with tools of other systems that check the files made for these.
 pub(crate) fn integrations() -> Result<PathBuf> {
     make("integrations", Suite::TrixieBackports, INTEGRATIONS)
 }
 
-/// The root to try packages in: no more than Debian itself and apt.
+/// Returns the root to try packages in, which has no more than Debian itself and apt.
 pub(crate) fn bare() -> Result<PathBuf> {
     make("bare", Suite::TrixieBackports, &["apt"])
 }

@@ -85,7 +85,7 @@ fn sources(top: &Path) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// The paths of what git tracks or would track.
+/// Returns the paths of files that git tracks or would track.
 pub(crate) fn files(top: &Path) -> Result<Vec<String>> {
     let output = Command::new("git")
         .current_dir(top)

@@ -77,7 +77,7 @@ impl Kernel {
             self.dir.join(format!("packages/boot/vmlinuz-{name}")),
         ];
         let found = places.into_iter().find(|path| path.exists());
-        found.with_context(|| format!("the packages of {name} hold no kernel image"))
+        found.with_context(|| format!("the packages of {name} have no kernel image"))
     }
 
     /// Returns arguments of `make` that make builds agree with the stock kernel's.
@@ -232,7 +232,7 @@ pub(crate) fn names(release: &Release) -> Vec<String> {
 pub(crate) fn llvm(config: &Config) -> Result<&str> {
     config
         .get("RUSTC_LLVM_MAJOR_VERSION")
-        .context("the kernel's configuration names no LLVM of rustc's")
+        .context("the kernel's configuration has no version of rustc's LLVM")
 }
 
 /// Returns the compiler of the stock kernel, from its configuration.
@@ -242,7 +242,7 @@ fn compiler(dir: &Path) -> Result<String> {
         .get("CC_VERSION_TEXT")
         .and_then(|text| text.split(' ').next());
     text.map(str::to_owned)
-        .context("the kernel's configuration names no compiler")
+        .context("the kernel's configuration has no compiler")
 }
 
 /// Returns the same compiler by its package's name.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Advice for a host. It has counters alone: the curves are in the guests.
+//! Advice for a host. It is based on counters alone, because only guests have curves.
 
 use super::{AdviceReport, ENOUGH, percent, refusals};
 use crate::target::NamedVm;
@@ -96,7 +96,7 @@ fn tier(report: &mut AdviceReport, view: &HostView<'_>) {
         report.add(
             format!("The memory tier is {used} % full, and no page has been evicted."),
             [],
-            "A larger capacity would bring nothing now.",
+            "A larger capacity would not help now.",
         );
     }
 }
@@ -184,7 +184,7 @@ fn examine(report: &mut AdviceReport, named: &NamedVm) {
                 show_pages(vm.entitlement)
             ),
             [],
-            "A larger weight would bring it nothing. Other VMs use the rest of its share already.",
+            "A larger weight would not help it. Other VMs use the other part of its share already.",
         );
     }
 }

@@ -135,7 +135,7 @@ fn of_guest(pools: &[Pool]) -> AdviceReport {
     guest(&status, pools)
 }
 
-/// One container needs all to have hits, and the other needs little.
+/// One container has hits only with nearly all pages, and the other one needs few pages.
 #[test]
 fn weights_follow_from_curves() {
     let small = container(1, 5_000, &[(500, 8_000)]);

@@ -46,11 +46,11 @@ pub(crate) struct Arguments {
     later: bool,
 }
 
-/// What a target of a host stands for.
+/// The meaning of a target on a host.
 enum Subject<'a> {
     /// A VM that is registered.
     Vm(&'a NamedVm),
-    /// The name of one that is not.
+    /// The name of a VM that is not registered.
     Name(&'a str),
 }
 
@@ -174,7 +174,7 @@ fn vms(
     done.print(context)
 }
 
-/// Returns the name that a target is, if no VM has it and it is nothing else.
+/// Returns a target as the name of a VM that is not registered, or `None` if it cannot be one.
 fn absent<'a>(vms: &[NamedVm], target: &'a str) -> Option<&'a str> {
     let name = match target.split_once(':') {
         Some(("name", name)) => name,

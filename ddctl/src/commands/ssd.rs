@@ -212,13 +212,14 @@ fn edit(
     Ok(Some(editor))
 }
 
-/// Returns whether a path leads to a device, by whichever of its names.
+/// Returns whether a path leads to a device, by any of its names.
 fn is_it<'a>(context: &'a Context<'_>, path: &'a str) -> impl Fn(&str) -> bool {
     let system = context.system;
     move |other| ssd::is_same(&system.file(other), &system.file(path))
 }
 
-/// Writes the file, and prints what was done in any case. The report is made for the path of the file.
+/// Writes the file, and prints what the command did, also if the file cannot be written. `report`
+/// gets the path of the file if it was written.
 fn finish<R: Serialize>(
     context: &mut Context<'_>,
     editor: Option<Editor>,

@@ -27,10 +27,10 @@ use tar::{Builder, Header};
 /// Write an archive that describes this machine to support
 ///
 /// The archive has the output of doctor, status, stats, advise and ssd list, the parameters of the
-/// modules, the lines of the kernel log that name them, versions, and the files in /etc/doubledecker
-/// and /etc/modprobe.d that the packages install. It has nothing else. Names of VMs, containers and
-/// users' cgroups are part of it, and configuration files are included as they are: remove passwords
-/// from commands and addresses before you pass it on.
+/// modules, the lines of the kernel log that name them, versions, and the files in
+/// /etc/doubledecker and /etc/modprobe.d that the packages install. It has nothing else. Names of
+/// VMs, containers and users' cgroups are part of it, and configuration files are included as they
+/// are: remove passwords from commands and addresses before you pass it on.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
@@ -78,7 +78,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let elapsed = context.system.now().duration_since(UNIX_EPOCH);
     let seconds = elapsed.unwrap_or_default().as_secs();
     write(file, &entries, seconds).inspect_err(|_| {
-        // Part of an archive is of no use. The error of writing it is reported.
+        // An incomplete archive is removed. The error of writing it is reported.
         let _ = std::fs::remove_file(&place);
     })?;
     let mut facts = Facts::default();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What keys do.
+//! Effects of keys.
 
 use super::{order::Column, state::State};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What follows from a key.
+/// Effect of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
     /// The display is drawn again.

@@ -40,7 +40,7 @@ impl<'a> Monitor<'a> {
         self.state.update(reading);
     }
 
-    /// Handles a key, and returns what follows from it.
+    /// Handles a key, and returns its effect.
     pub fn press(&mut self, key: KeyEvent) -> Effect {
         self.state.press(key)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is shown, and how.
+//! State of the display.
 
 use super::{
     history::{Histories, History},
@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(super) vm: Option<(u32, String)>,
     /// Rates of the rows that are shown.
     pub(super) histories: Histories,
-    /// Rates of all together.
+    /// Rates of all rows together.
     pub(super) total: History,
     /// Order of the rows.
     pub(super) order: Order,

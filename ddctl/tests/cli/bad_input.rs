@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A clear message, the right exit code, and nothing changed.
+//! Tests of invalid input: the message is clear, the exit code is right, and nothing is changed.
 
 use crate::world::World;
 use ddabi::ABI_VERSION;
 use ddnl::fake::Mood;
 use insta::assert_snapshot;
 
-/// Lines that must change nothing on a host, whatever they say.
+/// Command lines that must change nothing on a host.
 const HOST_LINES: [&str; 6] = [
     "status",
     "vm list",

@@ -43,7 +43,7 @@ fn names_on_a_host() {
     // A name that two VMs have is refused by the verbs.
     world.file("/proc/4002/cmdline", "qemu\0-name\0web\0");
     assert_eq!(candidates(&world, "ddctl set-weight "), ["vm3"]);
-    // Names cannot steer the terminal.
+    // Names must not control the terminal.
     world.file("/proc/4001/cmdline", "qemu\0-name\0\u{1b}[2J\0");
     let names = candidates(&world, "ddctl set-weight ").concat();
     assert!(!names.contains('\u{1b}'), "{names}");

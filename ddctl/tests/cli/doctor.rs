@@ -17,7 +17,7 @@ const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_arch_pre_destroy_v
                          truncate_inode_pages_range\next4_readahead\next4_read_folio\n\
                          ext4_swap_extents\n";
 
-/// Everything as it should be, on either side.
+/// Writes the files of a machine on which all checks pass, on either side.
 fn healthy(world: &World) {
     world.file("/proc/sys/kernel/osrelease", "7.2.12+deb13-cloud-amd64\n");
     world.file("/proc/sys/kernel/ftrace_enabled", "1\n");
@@ -197,7 +197,7 @@ fn a_module_that_is_not_loaded() {
     assert_eq!(advice(&world), "-> run `modprobe doubledecker_guest`");
 }
 
-/// All kernels that the modules are tested with are well, and no other is.
+/// The check passes for all kernels that the modules are tested with, and for no other.
 #[test]
 fn kernels_that_are_tested() {
     for (release, verdict) in [
@@ -214,7 +214,7 @@ fn kernels_that_are_tested() {
     }
 }
 
-/// Kernels that carry their configuration packed, and machines without tracefs.
+/// Kernels that contain their configuration in compressed form, and machines without tracefs.
 #[test]
 fn other_places_to_look() {
     let world = healthy_guest();

@@ -95,7 +95,7 @@ fn both_at_once() {
     assert!(status["host"].is_object() && status["guest"].is_object());
 }
 
-/// A user's container is called like the number of another one, or like the default pool.
+/// A user has named a container after the number of another one, or after the default pool.
 #[test]
 fn a_number_is_no_name() {
     for (name, wanted, code) in [
@@ -120,7 +120,7 @@ fn a_number_is_no_name() {
     }
 }
 
-/// Names that would steer a terminal, or look like others.
+/// Names that would control a terminal, or resemble other names.
 #[test]
 fn names_are_shown_as_they_are_spelt() {
     const NAME: &str = "ng\u{202e}x\u{1b}[2Jni\u{200b}";

@@ -35,7 +35,7 @@ fn stats() {
     assert_snapshot!("stats_empty", world.run("stats"));
 }
 
-/// One shape, whatever part is asked for.
+/// The JSON has one structure for all targets.
 #[test]
 fn stats_json_has_one_shape() {
     let world = World::host();

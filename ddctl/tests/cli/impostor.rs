@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names of VMs are words of their VMMs, which are any processes that may use KVM.
+//! Tests of names of VMs, which come from the command lines of any processes that may use KVM.
 
 use crate::world::World;
 use insta::assert_snapshot;
@@ -24,13 +24,13 @@ fn names(world: &World) -> Vec<Value> {
     vms.iter().map(|vm| vm["name"].clone()).collect()
 }
 
-/// The weights of all VMs.
+/// Returns the weights of all VMs.
 fn weights(world: &World) -> Vec<u32> {
     let vms = world.host.with(|state| state.vms.clone());
     vms.iter().map(|vm| vm.weight).collect()
 }
 
-/// A user's VM has the name, or the uuid, of another's.
+/// A user's VM has the name, or the uuid, of another VM.
 #[test]
 fn a_name_of_two_vms_is_refused() {
     let uuid = "6b0a5e44-1f0e-4b62-9d0c-0d9e6f6f0a11";
@@ -52,7 +52,7 @@ fn a_name_of_two_vms_is_refused() {
     }
 }
 
-/// A user's VM is called like the number, or the process, of one that is gone.
+/// A user has named a VM after the number, or the process id, of a VM that is gone.
 #[test]
 fn a_number_is_no_name() {
     for name in ["9", "4711", "4001"] {
@@ -68,7 +68,7 @@ fn a_number_is_no_name() {
     }
 }
 
-/// The VMM is gone, and its number may be another process's.
+/// The VMM has ended, and another process may have its process id.
 #[test]
 fn a_vm_without_a_process_has_no_name() {
     let world = World::host();
@@ -107,8 +107,8 @@ fn names_do_not_steer_terminals() {
     assert_eq!(names(&world)[0], Value::Null);
 }
 
-/// A process may withhold the memory that its command line is read from. The others' names are
-/// told, and an administrator who asks for the missing one learns why it is missing.
+/// A process may withhold the memory that its command line is read from. The names of other VMs are
+/// shown, and the error for the missing name gives the reason.
 #[test]
 fn a_withheld_command_line_is_told_and_holds_up_nothing() {
     let world = World::host();

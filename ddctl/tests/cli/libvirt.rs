@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The hook of libvirt (`packaging/integrations/libvirt`), with a ddctl that notes how it was called.
+//! The hook of libvirt (`packaging/integrations/libvirt`), with a ddctl that notes how it was
+//! called.
 
 use std::{
     fs,
@@ -15,8 +16,8 @@ const DOMAIN: &str = include_str!("libvirt/web.xml");
 const ELEMENT: &str =
     "<dd:cache xmlns:dd=\"urn:doubledecker:1\" weight=\"300\" ssd-weight=\"50\"/>";
 
-/// Runs the hook as libvirt does, with a ddctl that ends with this code. Returns the calls of ddctl, one
-/// a line.
+/// Runs the hook as libvirt does, with a ddctl that ends with this code. Returns the calls of
+/// ddctl, one a line.
 fn hook(arguments: &[&str], description: &[u8], code: u8) -> String {
     let directory = TempDir::new().unwrap();
     let [program, calls] = ["ddctl", "calls"].map(|name| directory.path().join(name));
@@ -34,10 +35,10 @@ fn hook(arguments: &[&str], description: &[u8], code: u8) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the hook needs python3");
-    // It need not read what does not concern it.
+    // The hook need not read a description that it does not use.
     let _ = hook.stdin.take().unwrap().write_all(description);
     let output = hook.wait_with_output().unwrap();
-    // libvirt takes output for another description, and an error for a refusal.
+    // libvirt takes output for a changed description, and an error for a refusal.
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert_eq!((output.status.code(), text.as_str()), (Some(0), ""));
     fs::read_to_string(calls).unwrap_or_default()
@@ -53,7 +54,7 @@ fn a_domain_that_starts_gets_its_weight() {
     let both = DOMAIN.replace(" ssd-weight=\"50\"", "");
     let call = "set-weight --save --later name:web 300\n";
     assert_eq!(hook(&START, both.as_bytes(), 0), call);
-    // The name is one argument, whatever it is.
+    // The name is passed as one argument, even if it looks like an option.
     let odd = ["--host", "start", "begin", "-"];
     let call = "set-weight --save --later --ssd 50 name:--host 300\n";
     assert_eq!(hook(&odd, DOMAIN.as_bytes(), 0), call);
@@ -85,7 +86,7 @@ fn a_domain_without_a_weight_is_left_alone() {
     assert_eq!(hook(&START, b"<domain type='kvm'/>", 0), "");
 }
 
-/// The domain starts all the same.
+/// The domain starts in spite of the error.
 #[test]
 fn what_is_wrong_keeps_no_domain_from_starting() {
     for weight in ["", "-1", "10001", "many", "1e3", "٣", "3; reboot"] {

@@ -64,7 +64,7 @@ fn svg(title: &str, buffer: &Buffer) -> String {
     svg
 }
 
-/// What cells that are drawn together have in common.
+/// Returns the style that cells share if they are drawn together.
 fn style(cell: &Cell) -> (Color, Color, Modifier) {
     (cell.fg, cell.bg, cell.modifier)
 }

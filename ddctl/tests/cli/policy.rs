@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `ddctl policy` with a socket that stands for policyd's.
+//! Tests of `ddctl policy`, with a socket in place of policyd's.
 
 use crate::world::World;
 use std::{fs, io::Write, os::unix::net::UnixListener, thread};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Settings that are kept: the file, and the daemon that reads it.
+//! Tests of settings that are saved: the file, and the daemon that reads it.
 
 use crate::world::World;
 use ddnl::fake::Mood;
@@ -20,7 +20,7 @@ const SOCKET: &str = "/run/doubledecker/host.sock";
 const TEXT: &str = "# Ours.\ndefault = \"deny\" # strict\n\n# The shop.\n[[vm]]\nname = \"web\" # nginx\n\
                     weight = 300 # much\n";
 
-/// Hides where the machine of a test is.
+/// Replaces the directory of the test's machine in a text.
 fn plain(world: &World, text: &str) -> String {
     let root = world.root.path().canonicalize().unwrap();
     text.replace(&root.display().to_string(), "")
@@ -65,7 +65,7 @@ fn weights_are_kept_with_comments() {
     assert_eq!(weights, [70, 80]);
 }
 
-/// A hook of libvirt runs before the guest.
+/// The hook of libvirt runs before the VM registers.
 #[test]
 fn weights_of_vms_to_come_are_kept() {
     let world = World::host();
@@ -80,7 +80,7 @@ fn weights_of_vms_to_come_are_kept() {
     ]);
     let one = "\n[[vm]]\nname = \"later\"\nweight = 70\nssd-weight = 7\n\n[[vm]]\nname = \"3\"\nweight = 70\n";
     assert_eq!(text(&world), TEXT.replace("300", "70") + one);
-    // The module may be loaded later, too.
+    // The module may be loaded later as well.
     world.host.with(|state| state.mood = Mood::Absent);
     let absent = world.run("set-weight later 80 --save --later");
     assert!(text(&world).contains("weight = 80\nssd-weight = 7\n"));

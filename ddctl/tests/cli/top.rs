@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What `ddctl top` draws, and how keys and modules change it.
+//! Tests of the frames that `ddctl top` draws, and of the effects of keys and of changes in
+//! modules.
 
 use crate::{picture::assert_picture, world::World};
 use ddabi::ssd::{DeviceState, SsdStats};
@@ -61,7 +62,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// Presses keys, and reads where a key asks for it.
+    /// Presses keys, and reads the module when a key requires it.
     fn keys(&mut self, keys: impl IntoIterator<Item = KeyCode>) {
         for key in keys {
             if self.press(key) == Effect::Read {
@@ -294,7 +295,7 @@ fn a_vm_that_goes() {
         state.vms.remove(0);
         state.pools.retain(|pool| pool.vm != Some(1));
     });
-    // The host has changed under the feed.
+    // The counters of the removed VM are not advanced any more.
     *world.meanwhile.borrow_mut() = Box::new(|| {});
     display.pass(1);
     assert!(display.draw().contains("VM web has gone"));

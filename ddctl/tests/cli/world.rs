@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A machine in memory, and two that are worth looking at.
+//! A machine in memory, and two examples: a busy host and a busy guest.
 
 use ddabi::{
     counters::{AdmissionCounters, CurvePoint, GuestCounters, HostCounters},
@@ -115,7 +115,7 @@ impl World {
         text
     }
 
-    /// Runs a command line; the parts.
+    /// Runs a command line. Returns the parts of its result.
     pub(crate) fn outcome(&self, line: &str) -> Outcome {
         let arguments = std::iter::once("ddctl").chain(line.split_whitespace());
         let (mut out, mut err) = (Vec::new(), Vec::new());

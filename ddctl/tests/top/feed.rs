@@ -39,13 +39,14 @@ pub(crate) struct Feed {
     pub(crate) root: PathBuf,
     /// Number of containers of each VM.
     pub(crate) vms: Vec<u32>,
-    /// What was asked.
+    /// The requests that were made.
     pub(crate) work: Rc<Work>,
     start: Instant,
 }
 
 impl Feed {
-    /// A machine with files below this directory and VMs of so many containers each.
+    /// Creates a machine with files below this directory, and a VM with each of these numbers of
+    /// containers.
     pub(crate) fn new(root: PathBuf, vms: Vec<u32>) -> Self {
         Self {
             root,

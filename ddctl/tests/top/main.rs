@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `ddctl top` in a terminal, and the work that it makes.
+//! `ddctl top` in a terminal, and the work that it causes.
 
 mod feed;
 mod scale;

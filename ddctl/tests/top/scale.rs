@@ -32,7 +32,7 @@ fn work_follows_from_what_is_shown() {
     let screen = terminal.backend().to_string();
     assert!(screen.contains("1000 VMs, 100000 containers"), "{screen}");
     assert!(screen.contains("1-18 of 1000"), "{screen}");
-    // A frame makes no request, and containers are asked for of one VM.
+    // Drawing makes no request, and only the containers of one VM are requested.
     assert_eq!(work(&feed), (0, 0, 0));
     let enter = KeyEvent::from(KeyCode::Enter);
     assert_eq!(monitor.press(enter), Effect::Read);

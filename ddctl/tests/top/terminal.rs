@@ -23,7 +23,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Time after which a screen that does not come is a failure.
+/// Time after which the test fails if the screen is not as expected.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Session {
@@ -105,7 +105,7 @@ impl Session {
         self.until(text, |screen| screen.contains(text))
     }
 
-    /// Waits for the end, and returns the status. The terminal is as it was before.
+    /// Waits for the end, checks that the terminal was restored, and returns the exit status.
     fn end(mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -146,12 +146,12 @@ fn names(screen: &str) -> Vec<&str> {
 #[test]
 fn a_session() {
     let mut session = Session::start();
-    // The program writes a picture in pieces, so that all of it is waited for.
+    // The program writes a frame in pieces, so the test waits for all of them.
     session.until("the VMs", |screen| {
         screen.contains("3 VMs, 5 containers") && names(screen) == ["db", "mail", "web"]
     });
     assert!(session.screen.screen().alternate_screen());
-    // Rates and sparklines come with the readings.
+    // Rates and sparklines are shown from the second reading on.
     session.until("a sparkline", |screen| {
         screen.contains('█') && screen.contains("▇")
     });

@@ -17,7 +17,7 @@ pub(super) fn write(report: &Report, page: &mut Page) {
         .add(&version, true);
     page.gauge(
         "ddhostd_healthy",
-        "Whether everything that the file says is in force",
+        "Whether all settings of the file are in force",
     )
     .add(&none, report.healthy);
     page.gauge(
@@ -30,11 +30,8 @@ pub(super) fn write(report: &Report, page: &mut Page) {
         "How many times the file was read",
     )
     .add(&none, report.loads);
-    page.gauge(
-        "ddhostd_module_loaded",
-        "Whether the host module can be asked",
-    )
-    .add(&none, report.measured.status.is_some());
+    page.gauge("ddhostd_module_loaded", "Whether the host module answers")
+        .add(&none, report.measured.status.is_some());
     page.gauge("ddhostd_vms", "Registered VMs")
         .add(&none, report.vms.len() as u64);
     if let Some(status) = &report.measured.status {
@@ -90,7 +87,7 @@ fn tier(status: &HostStatus, page: &mut Page) {
 }
 
 fn counters(counters: &HostCounters, page: &mut Page) {
-    // Without `..`, so that a counter that is added gets a metric.
+    // There is no `..`, so that a new counter does not compile until it has a metric.
     let HostCounters {
         calls,
         refused_invalid,

@@ -34,7 +34,7 @@ const SIZES: [(&str, &str, Of); 4] = [
     ),
     (
         "ddhostd_ssd_write_budget_bytes_per_second",
-        "What may be written to a device in a second; 0 means no limit",
+        "Limit of writes to a device in a second; 0 means no limit",
         |it| bytes(it.write_budget),
     ),
 ];
@@ -43,7 +43,7 @@ const COUNTERS: [(&str, &str, Of); 12] = [
     ("ddhostd_ssd_reads_total", "Read requests", |it| it.reads),
     (
         "ddhostd_ssd_read_bytes_total",
-        "Pages that were read and are right",
+        "Pages that were read with the right content",
         |it| bytes(it.read_pages),
     ),
     (
@@ -68,7 +68,7 @@ const COUNTERS: [(&str, &str, Of); 12] = [
     ),
     (
         "ddhostd_ssd_checksum_error_bytes_total",
-        "Pages that were read and are not what was written",
+        "Pages that were read with other content than was written",
         |it| bytes(it.bad_checksums),
     ),
     (

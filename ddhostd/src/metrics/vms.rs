@@ -2,8 +2,8 @@
 
 //! Metrics of VMs and of their containers.
 //!
-//! Guests choose how many containers there are and what they are called. The page has a bound, to
-//! which every VM has the same right; how many are left out is a metric itself.
+//! Guests choose the number of containers and their names. The page is bounded, and each VM has an
+//! equal part of it. A metric reports how many are left out.
 
 use crate::{
     accumulator::Totals,

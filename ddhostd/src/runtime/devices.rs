@@ -34,7 +34,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 Some(Step::Add) => self.heads.ask(path).map_err(|error| error.to_string()),
                 Some(Step::Remove(id)) => match control.remove_device(id).await {
                     Ok(0) => self.heads.ask(path).map_err(|error| error.to_string()),
-                    // The next look removes the rest.
+                    // The next look continues to evict its pages.
                     Ok(_) => Ok(()),
                     Err(error) => Err(error.to_string()),
                 },
@@ -43,7 +43,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                         Ok(()) => {
                             let path = &disk.listed.path;
                             info!(path, pages, "write budget set");
-                            // The next look sees it, or another one that was set by hand.
+                            // The next look shows this budget, or another one that was set by hand.
                             let device = device.map(|device| {
                                 let mut device = device.clone();
                                 device.stats.write_budget = pages;
@@ -83,7 +83,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 Err(error) => Err(format!("it cannot be added: {error}")),
             },
             Ok(true) => Err(format!(
-                "there are data on it; if they are not needed, run `wipefs --all {name}`"
+                "it contains data; if they are not needed, run `wipefs --all {name}`"
             )),
             Err(error) => Err(format!("it cannot be read: {error}")),
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The program itself: exit codes, signals, and what it tells a service manager.
+//! Tests of the program: exit codes, signals, and messages to a service manager.
 
 use assert_cmd::cargo::cargo_bin_cmd;
 use insta::assert_snapshot;
@@ -14,7 +14,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Runs the program; its exit code and what it printed, without the directory's name.
+/// Runs the program. Returns its exit code, and its output without the directory's name.
 fn ddhostd(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = cargo_bin_cmd!("ddhostd").args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -41,7 +41,7 @@ fn check_tells_right_from_wrong() {
     let (code, text) = on("check", wrong);
     assert_eq!(code, Some(1));
     assert_snapshot!(text);
-    // What is wrong is not run either.
+    // A wrong file is not run either.
     for verb in ["run", "dry-run"] {
         let (code, text) = on(verb, wrong);
         assert_eq!(code, Some(1), "{verb}");
@@ -59,7 +59,7 @@ fn check_tells_what_is_no_device() {
     assert_eq!(code, Some(1));
     let message = format!("Error: line 1: {} is no block device; ", file.display());
     assert!(text.starts_with(&message), "{text}");
-    // A device may come later. Another one may have its name then.
+    // A device may appear later. Its name may belong to another device then.
     let (code, text) = on("check", &device(Path::new("/dev/ddhostd-absent")));
     assert_eq!(code, Some(0));
     let message = "host.toml: OK, 0 entries, 1 device\n\
@@ -85,8 +85,8 @@ fn what_is_not_there_is_told() {
     assert_eq!(ddhostd(nowhere, &["frobnicate"]).0, Some(2));
 }
 
-/// Where the module is not loaded, as on most machines that run this; elsewhere, or without rights,
-/// the answer is another one, but never a panic.
+/// Checks the message where the module is not loaded. With the module, or without privileges, the
+/// answer differs, but there is no panic.
 #[test]
 fn a_rehearsal_needs_the_module() {
     let (code, text) = on("dry-run", "");
@@ -117,7 +117,7 @@ fn the_version_is_that_of_the_modules() {
     command.arg("--version").assert().success().stdout(version);
 }
 
-/// A service manager of a kind.
+/// A substitute for the service manager, and the daemon that it started.
 struct Manager {
     socket: UnixDatagram,
     daemon: Child,
@@ -147,7 +147,7 @@ impl Manager {
         Self { socket, daemon }
     }
 
-    /// Waits for a message that has a line.
+    /// Waits for a message that contains this line.
     fn hear(&self, line: &str) {
         let mut buffer = [0; 4096];
         loop {
@@ -171,7 +171,7 @@ impl Drop for Manager {
     }
 }
 
-/// With a second daemon beside it, and a reader of its status.
+/// The test starts a second daemon, and reads the status.
 #[test]
 fn it_talks_to_its_manager() {
     let directory = TempDir::new().unwrap();
@@ -215,7 +215,7 @@ fn the_unit_is_sound() {
         // Devices of the SSD tier, and no others.
         "DevicePolicy=closed",
         "DeviceAllow=block-* rw",
-        // The processes of other users are VMMs.
+        // VMMs are processes of other users.
         "ProtectProc=default",
     ] {
         assert!(text.contains(line), "{line}");
@@ -224,7 +224,7 @@ fn the_unit_is_sound() {
         .args(["security", "--offline=true", "--no-pager", "--threshold=25"])
         .arg(unit)
         .output();
-    // It is not told how much the unit exposes where systemd is not installed.
+    // The exposure of the unit is not checked where systemd is not installed.
     let Ok(output) = asked else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the documents and the example say is true.
+//! Tests of the documents and of the example.
 
 use ddvm::Config;
 use std::{collections::BTreeSet, fs, path::Path};
@@ -12,7 +12,7 @@ fn repository(path: &str) -> String {
     fs::read_to_string(top.join(path)).unwrap()
 }
 
-/// Every key there is, as the messages about unknown ones list them.
+/// Returns all keys, which the messages about unknown keys list.
 fn keys() -> BTreeSet<String> {
     let wrong = "zzzzzzzz = 1\n[memory]\nzzzzzzzz = 1\n[ssd]\nzzzzzzzz = 1\n\
                  [[ssd.device]]\nzzzzzzzz = 1\n[[vm]]\nzzzzzzzz = 1\n";
@@ -53,7 +53,7 @@ fn the_playbook_is_right() {
     assert!(config.memory.capacity.is_some());
 }
 
-/// What the documentation shows works, its table has every key, and no other.
+/// The examples of the documentation are valid, and its table lists all keys and no others.
 #[test]
 fn the_documentation_is_right() {
     let text = repository("docs/ddhostd.md");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The daemon of a host: its loop around a module in memory, its documents, and the program itself.
+//! Tests of the daemon of a host: its loop around a module in memory, its documents, and the
+//! program.
 
 mod binary;
 mod document;

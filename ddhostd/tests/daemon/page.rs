@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The page for Prometheus: its conventions, its bounds, and its table in the documents.
+//! Tests of the page for Prometheus: its conventions, its bounds, and its table in the documents.
 
 use ddabi::{
     pool::{PoolStats, Store},
@@ -162,7 +162,7 @@ fn guests_do_not_make_the_page_larger_than_its_bound() {
     let metrics = metrics(&report);
     let containers = &metrics["ddhostd_container_weight"].series;
     assert_eq!(containers.len(), 1024);
-    // A VM with many containers takes no place from the others.
+    // A VM with many containers does not displace those of others.
     let of_second = |series: &&String| series.contains("vm=\"2\"");
     assert_eq!(containers.keys().filter(of_second).count(), 3);
     let left_out = &metrics["ddhostd_objects_not_exported"].series;
@@ -175,7 +175,7 @@ fn guests_do_not_make_the_page_larger_than_its_bound() {
     assert_eq!(left_out["{kind=\"vm\"}"], 6.0);
 }
 
-/// The table in the documents is what the page says of itself.
+/// The table in the documents agrees with the page's own descriptions.
 #[test]
 fn the_documents_list_all_metrics() {
     catalogue::assert_documented("ddhostd_", &metrics(&full()));

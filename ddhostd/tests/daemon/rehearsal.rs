@@ -61,8 +61,8 @@ fn devices_are_looked_at_and_not_added() {
     assert_snapshot!(shown.to_string(), @r"
     keep-free: 2.0 MiB would become 16.0 MiB
     /dev/vg0/new: would be added to the SSD tier
-    /dev/vg0/data: would not be added: there are data on it
-    /dev/vg0/absent: is not there, and would be added when it is
+    /dev/vg0/data: would not be added: it contains data
+    /dev/vg0/absent: does not exist, and would be added when it does
     /dev/vg0/old: write budget unlimited would become 20.0 MiB a second
     No VM is registered
     ");

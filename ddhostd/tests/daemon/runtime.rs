@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The loop, with a module in memory.
+//! Tests of the loop, with a module in memory.
 
 use crate::world::World;
 use ddabi::{
@@ -126,7 +126,7 @@ impl Reports {
 }
 
 impl Bench {
-    /// Runs the daemon beside what `act` does with the host; then stops it.
+    /// Runs the daemon while `act` changes the host, and then stops it.
     fn run<F>(file: &str, begin: impl FnOnce(&World), act: impl FnOnce(Arc<Self>, Reports) -> F)
     where
         F: Future<Output = ()>,
@@ -187,7 +187,7 @@ impl Bench {
         fs::write(self.file(), text).unwrap();
     }
 
-    /// A VM registers, and the module says so.
+    /// Registers a VM, and announces it.
     async fn register(&self, id: u32, name: &str) {
         self.world.register(id, name);
         self.announce(id).await;
@@ -288,7 +288,7 @@ fn the_module_may_come_late_and_again() {
     });
 }
 
-/// Should the announcement have been lost.
+/// The announcement of the module may have been lost.
 #[test]
 fn a_module_that_counts_from_zero_is_another_one() {
     let begin = |world: &World| {
@@ -417,7 +417,7 @@ fn metrics_are_served() {
         }
         let page = scrape(address, "application/openmetrics-text").await;
         assert!(page.ends_with("\n# EOF\n"), "{page}");
-        // A container that goes takes nothing from what was counted for its VM.
+        // The counts of a removed container stay in the sums of its VM.
         bench.world.host.with(|state| state.pools.clear());
         bench.changes.send(Change::Lost).await.unwrap();
         reports.until(|_| true).await;
@@ -441,7 +441,8 @@ fn states(report: &Report) -> Vec<Option<&str>> {
     devices.map(|device| device.state.as_deref()).collect()
 }
 
-/// Returns a device of the tier. The daemon adds devices in no order, because each open may be slow.
+/// Returns a device of the tier. The daemon adds devices in no order, because each open may be
+/// slow.
 fn device<'a>(state: &'a mut HostState, path: &str) -> &'a mut Device {
     let mut devices = state.devices.iter_mut();
     devices.find(|device| device.path == path).unwrap()
@@ -453,7 +454,7 @@ fn devices_are_added_when_they_are_there_and_empty() {
     Bench::run(DEVICES, begin, async |bench, mut reports| {
         let a_only = [Some("active"), None];
         let report = reports.until(|report| states(report) == a_only).await;
-        assert_eq!(report.troubles, ["device /dev/vg0/b: it is not there"]);
+        assert_eq!(report.troubles, ["device /dev/vg0/b: it does not exist"]);
         assert!(
             report
                 .to_string()
@@ -466,7 +467,7 @@ fn devices_are_added_when_they_are_there_and_empty() {
         assert_eq!(state.status.waiting, Waiting::Host);
         bench.world.write("dev/vg0/b", "\0data");
         bench.look().await;
-        let has_data = |report: &Report| report.troubles[0].contains("there are data on it");
+        let has_data = |report: &Report| report.troubles[0].contains("it contains data");
         let report = reports.until(has_data).await;
         assert_eq!(states(&report), a_only);
         bench.world.write("dev/vg0/b", "\0");

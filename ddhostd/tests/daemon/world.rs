@@ -42,7 +42,7 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
-    /// A VM registers, with the module's default weight.
+    /// Registers a VM with the module's default weight.
     pub(crate) fn register(&self, id: u32, name: &str) {
         let pid = 4000 + id;
         self.write(
@@ -65,7 +65,7 @@ impl World {
         self.host.with(|state| state.vms.push(vm));
     }
 
-    /// The weights of all VMs.
+    /// Returns the weights of all VMs.
     pub(crate) fn weights(&self) -> Vec<u32> {
         let vms = self.host.with(|state| state.vms.clone());
         vms.iter().map(|vm| vm.weight).collect()

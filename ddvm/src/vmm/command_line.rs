@@ -40,7 +40,7 @@ pub(super) fn names(words: &[String]) -> Vmm {
 struct Options<'a>(&'a [String]);
 
 impl Options<'_> {
-    /// The value of `option value` or `option=value`.
+    /// Returns the value of `option value` or `option=value`.
     fn value(&self, option: &str) -> Option<String> {
         self.0.iter().enumerate().find_map(|(index, word)| {
             let rest = word.strip_prefix(option)?;

@@ -83,7 +83,7 @@ impl Journal {
                     let saved = saved.into_iter();
                     journal.entries = saved.map(|(key, saved)| saved.notes(key, root)).collect();
                 }
-                Err(error) => warn!("{} makes no sense: {error}", path.display()),
+                Err(error) => warn!("cannot parse {}: {error}", path.display()),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => warn!("cannot read {}: {error}", path.display()),

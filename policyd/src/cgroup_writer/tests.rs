@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Directories that stand for cgroups.
+//! Tests of the writer, with plain directories in place of cgroups.
 
 use super::*;
 use tempfile::TempDir;
@@ -43,7 +43,7 @@ impl Bench {
         })
     }
 
-    /// What others write.
+    /// Writes to a file as a program other than policyd.
     fn write(&self, name: &str, value: &str) {
         let path = self.root.path().join(format!("web/memory.{name}"));
         fs::write(path, value).unwrap();
@@ -79,7 +79,7 @@ fn a_crash_is_put_right() {
     let bench = Bench::new();
     let writer = bench.writer();
     bench.set(&writer, HIGH).unwrap();
-    // Nothing is run at the end of a daemon that is killed.
+    // A daemon that is killed runs no destructor.
     std::mem::forget(writer);
     drop(bench.writer());
     assert_eq!(bench.values(), ["0", "max", "9999"]);
@@ -92,7 +92,7 @@ fn another_cgroup_of_the_name_is_left_alone() {
     let writer = bench.writer();
     bench.set(&writer, HIGH).unwrap();
     let web = bench.root.path().join("web");
-    // Kept, so that its number is not given again.
+    // The old directory is kept, so that its inode number is not reused.
     fs::rename(&web, bench.root.path().join("old")).unwrap();
     fs::create_dir(&web).unwrap();
     for name in ["low", "high", "max"] {
@@ -162,7 +162,7 @@ fn a_limit_that_others_change_becomes_theirs() {
     bench.write("high", "6000\n");
     bench.set(&writer, high(4096)).unwrap();
     assert_eq!(bench.values(), ["0", "6000", "9999"]);
-    // Back at what policyd wrote it is policyd's again.
+    // A file that has policyd's value again belongs to policyd again.
     bench.write("high", "8192\n");
     bench.set(&writer, high(4096)).unwrap();
     assert_eq!(bench.values(), ["0", "4096", "9999"]);
@@ -172,7 +172,7 @@ fn a_limit_that_others_change_becomes_theirs() {
     assert!(!bench.root.path().join("limits.json").exists());
 }
 
-/// A limit that is there already is not policyd's, and stays.
+/// A limit that had the wanted value before does not belong to policyd, and stays.
 #[test]
 fn what_need_not_be_written_is_not_put_back() {
     let bench = Bench::new();
@@ -188,7 +188,8 @@ fn what_need_not_be_written_is_not_put_back() {
     assert_eq!(bench.values(), ["0", "max", "5555"]);
 }
 
-/// The daemon is killed between note and deed: the file says what it said before.
+/// The daemon is killed after it wrote the journal and before it wrote the file, which therefore
+/// has its original value.
 #[test]
 fn a_crash_within_a_write_is_put_right() {
     for (file, left) in [
@@ -211,7 +212,8 @@ fn a_crash_within_a_write_is_put_right() {
     }
 }
 
-/// One file cannot be written: the others are, all can be undone, and the one is tried again.
+/// If one file cannot be written, the others are. All writes can be undone, and the failed one is
+/// tried again.
 #[test]
 fn one_refusal_does_not_hide_the_other_files() {
     let bench = Bench::new();
@@ -232,7 +234,7 @@ fn one_refusal_does_not_hide_the_other_files() {
     assert_eq!(bench.values(), ["0", "max", "9999"]);
 }
 
-/// Without a note nothing is done, and what was not done is not believed to be done.
+/// No limit is written if the journal cannot be written, and the next job writes all of them.
 #[test]
 fn nothing_is_written_without_a_note() {
     let bench = Bench::new();
@@ -246,7 +248,8 @@ fn nothing_is_written_without_a_note() {
     assert_eq!(bench.values(), ["1", "4096", "9999"]);
 }
 
-/// The kernel counts in pages, and a crash may come before that is noted.
+/// The kernel rounds limits to whole pages, and the daemon may crash before it notes the rounded
+/// value.
 #[test]
 fn a_rounded_limit_is_ours() {
     let bench = Bench::new();
@@ -262,7 +265,8 @@ fn a_rounded_limit_is_ours() {
     assert_eq!(bench.values(), ["0", "max", "9999"]);
 }
 
-/// After the configuration was read again, what others set is what is put back later.
+/// After the configuration was read again, values that others have set are taken over, and are the
+/// ones that are restored later.
 #[test]
 fn what_others_set_is_taken_over_anew() {
     let bench = Bench::new();
@@ -289,7 +293,8 @@ fn what_others_set_is_taken_over_anew() {
     assert_eq!(bench.values(), ["0", "6000", "9999"]);
 }
 
-/// A daemon of an older version was killed; the next one is this.
+/// This daemon restores the limits that a daemon of an older version left behind when it was
+/// killed.
 #[test]
 fn the_journal_of_an_older_version_is_undone() {
     let bench = Bench::new();
@@ -304,7 +309,8 @@ fn the_journal_of_an_older_version_is_undone() {
     assert!(!bench.root.path().join("limits.json").exists());
 }
 
-/// What could not be undone below one root stays noted while the daemon works below another.
+/// Limits below one root that could not be undone stay noted while the daemon works below another
+/// root.
 #[test]
 fn another_root_does_not_lose_what_is_noted() {
     let bench = Bench::new();
@@ -355,7 +361,8 @@ fn the_journal_forgets_the_dead() {
     assert!(longest < 1000, "{longest}");
 }
 
-/// A cgroup whose files are another user's, or that lacks them, is not one that has nothing to give.
+/// A cgroup whose files belong to another user or are missing is distinguished from one that has
+/// nothing to reclaim.
 #[test]
 fn refusals_are_told_apart() {
     let bench = Bench::new();
@@ -379,7 +386,7 @@ fn refusals_are_told_apart() {
         text.starts_with("memory.reclaim: ") && text.contains("controller"),
         "{text}"
     );
-    assert!(!file.exists(), "a file that is not there is not made");
+    assert!(!file.exists(), "a missing file is not created");
     let of = |kind: io::ErrorKind| said(Err(refused("memory.high", &kind.into())));
     assert!(of(io::ErrorKind::PermissionDenied).contains("CAP_DAC_OVERRIDE"));
     assert!(of(io::ErrorKind::InvalidInput).contains("kernel"));
@@ -393,7 +400,7 @@ fn refusals_are_told_apart() {
     assert_eq!(writer.perform(&other), Err(Failure::Vanished));
 }
 
-/// A job that was begun before the root changed comes too late.
+/// A job that began before the root changed sets no limits.
 #[test]
 fn a_retired_writer_sets_no_limits() {
     let bench = Bench::new();

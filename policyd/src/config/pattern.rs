@@ -171,8 +171,8 @@ pub(super) fn pool_name(
     cut(&printable).into()
 }
 
-/// Returns a component without the suffix of a unit's type, and of a container id the digits that
-/// container tools show.
+/// Returns a component without the suffix of a unit's type. A container id is cut to the digits
+/// that container tools show.
 fn short(part: &str) -> &str {
     const KINDS: [&str; 3] = [".scope", ".service", ".slice"];
     const ID_LEN: usize = 64;
@@ -189,7 +189,7 @@ fn short(part: &str) -> &str {
     }
 }
 
-/// Cuts a name to the longest one of a pool.
+/// Cuts a name to the maximum length of a pool's name.
 fn cut(name: &str) -> &str {
     let mut end = name.len().min(NAME_LEN);
     while !name.is_char_boundary(end) {

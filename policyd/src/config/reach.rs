@@ -4,8 +4,8 @@
 
 use super::{Config, Selector};
 
-/// The part of the cgroup tree in which containers of a file can be. The rest is neither kept nor
-/// watched, so that it does not matter how many cgroups users create there.
+/// The part of the cgroup tree in which containers of a file can be. Cgroups elsewhere are neither
+/// kept nor watched, so that it does not matter how many of them users create.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reach(Vec<Selector>);
 

@@ -23,7 +23,7 @@ pub enum Amount {
     Part(f64),
 }
 
-/// What a person may write for either.
+/// The forms in which the file may give a size or an amount.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -9,13 +9,13 @@
 /// The deepest level that is scanned where other users can create cgroups.
 pub(crate) const DEEPEST: usize = 16;
 
-/// Returns whether a path has only slices. In those, only systemd creates cgroups, and runtimes
-/// that run as root. The root is such a path.
+/// Returns whether a path consists of slices only, in which only systemd, and runtimes that run as
+/// root, create cgroups. The root is such a path.
 pub(crate) fn is_of_slices(path: &str) -> bool {
     parts(path).all(|part| part.ends_with(".slice"))
 }
 
-/// Returns whether a path is one in which the kubelet has its pods when it does not use systemd.
+/// Returns whether the kubelet puts its pods into this cgroup when it does not use systemd.
 pub(crate) fn is_of_kubelet(path: &str) -> bool {
     let mut parts = parts(path);
     parts.next() == Some("kubepods")

@@ -4,7 +4,7 @@
 
 use super::{Runtime, place};
 
-/// A container by its runtime and id, which the path of its cgroup has.
+/// A container by its runtime and id, which the path of its cgroup contains.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Reference {
     /// The runtime.

@@ -69,9 +69,10 @@ impl Curve {
 
     /// Returns the curve that the module has sampled of a pool; `None` while it rests on too few
     /// reads.
-    /// The module counts hits among all reads. No store could have returned pages that were read
-    /// once, so the hit ratio is taken of the hits of the largest store. The kernel counts the same
-    /// number as refaults, and policyd as requested pages.
+    ///
+    /// The module counts hits among all reads, including the first read of each page, which no
+    /// store could have served. The hit ratio is therefore relative to the hits of the largest
+    /// store. The kernel counts this number of reads as refaults, and policyd as requested pages.
     pub(super) fn of_pool(pool: &Pool) -> Option<Self> {
         let admission = pool.admission.as_ref()?;
         let points = pool.curve.as_deref()?;

@@ -87,8 +87,8 @@ impl Damper {
     ///
     /// The shares of containers that left are divided among the others in proportion. All newcomers
     /// together get at most `step` of the whole in an interval, no matter how many there are and
-    /// how many calls add them; later steps give them the rest. The containers present give up what
-    /// exceeds their fair parts, the lowest class first.
+    /// how many calls add them; later steps raise them to their full shares. The containers present
+    /// give up what exceeds their fair parts, the lowest class first.
     pub(super) fn fit(&mut self, fair: &BTreeMap<String, Fair>, step: Share) {
         self.shares.retain(|key, _| fair.contains_key(key));
         let is_first = self.shares.is_empty();
@@ -233,9 +233,9 @@ impl Rounded {
     }
 }
 
-/// Makes the sum of the weights [`WEIGHT_SUM`] by the method of largest remainders. The rest goes
-/// to those that lost most by rounding; what rounding added to the smallest is taken from the
-/// largest.
+/// Makes the sum of the weights [`WEIGHT_SUM`] by the method of largest remainders. Missing units
+/// go to the weights that lost most by rounding down. Surplus units, which rounding up the smallest
+/// weights has added, are taken from the largest weights.
 fn with_sum(mut weights: Vec<Rounded>) -> Vec<Rounded> {
     let given: i64 = weights.iter().map(|one| i64::from(one.weight)).sum();
     let mut off = i64::from(WEIGHT_SUM) - given;

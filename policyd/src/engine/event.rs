@@ -137,7 +137,7 @@ impl Failure {
         match self {
             Self::Busy => "the module's state keeps changing while it is read",
             Self::Gone => "the kernel module doubledecker_guest is not loaded",
-            Self::Vanished => "the cgroup is not there any more",
+            Self::Vanished => "the cgroup does not exist any more",
             Self::Other(text) => text,
         }
     }

@@ -7,8 +7,8 @@
 //! of such a container would grow without bound, at the cost of containers that the store does
 //! help. A container that misses its target with the largest share it can get is therefore compared
 //! with itself: with twice the share, or with half of it if no two such shares were seen. If that
-//! makes no difference, it keeps the smallest share of equal cost, and more is tried for it now and
-//! then.
+//! makes no difference, it keeps the smallest share of equal cost, and a larger share is tried from
+//! time to time.
 
 use super::{
     quantity::Pages,
@@ -74,11 +74,12 @@ const STAYS: f64 = 0.02;
 const STUCK: u32 = 6;
 /// The most measurements of a trial, because figures come late and steps are bounded.
 const TRIAL: u32 = 10;
-/// Measurements between two trials of a larger share. The number doubles after each trial in vain.
+/// Measurements between two trials of a larger share. The number doubles after each trial that made
+/// no difference.
 const PAUSE: u32 = 60;
 const LONGEST: u32 = 720;
 const MOST_DOUBLINGS: u32 = 6;
-/// The most steps by which a share is raised in a trial, because others need the rest.
+/// The most steps by which a share is raised in a trial, because other containers need the pages.
 const MOST_STEPS: f64 = 2.0;
 /// The additional gain that a curve must promise for an early trial, as a part of the reads.
 const PROMISE: f64 = 0.1;
@@ -150,7 +151,8 @@ impl Help {
     fn tries_less(&mut self, from: Pages, looks: u32, look: &Look<'_>) -> Belief {
         match look.response.plateau() {
             Some(flat) if flat.is_conclusive() => self.no_help(flat.start, look),
-            // It has given up all that the others lack, and nothing changed.
+            // The trial has lasted long enough at a clearly smaller share, and the cost has not
+            // changed.
             Some(flat) if !flat.is_edge && looks >= TRIAL && flat.start < from * GAVE => {
                 self.no_help(flat.start, look)
             }
@@ -158,7 +160,7 @@ impl Help {
                 let looks = looks + 1;
                 Belief::TriesLess { from, looks }
             }
-            // The store does help, or the others gain nothing by the trial.
+            // A smaller share is worse, or the trial has freed too few pages for the others.
             _ => {
                 self.stuck = 0;
                 self.trials += 1;
@@ -167,8 +169,8 @@ impl Help {
         }
     }
 
-    /// Continues [`Belief::NoHelp`]: more is tried after `rest` measurements, or if the curve
-    /// promises a gain.
+    /// Continues [`Belief::NoHelp`]: a larger share is tried after `rest` measurements, or if the
+    /// curve promises a gain.
     fn rests(&mut self, keeps: Pages, rest: u32, look: &Look<'_>) -> Belief {
         let flat = look.response.plateau().map_or(keeps, |flat| flat.start);
         let keeps = keeps.min(flat);

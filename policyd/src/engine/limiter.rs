@@ -52,7 +52,7 @@ impl Limiter {
         self.unprotected.get(cgroup)
     }
 
-    /// Returns whether limits may be in force that have to be undone some day.
+    /// Returns whether limits may be in force that have to be undone later.
     pub(super) fn has_limits(&self) -> bool {
         !self.claims.is_empty()
     }

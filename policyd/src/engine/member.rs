@@ -56,7 +56,7 @@ pub(super) struct Member {
 const MOVING: f64 = 0.08;
 /// A container that fills a smaller part of its share does not lack pages.
 const FULL: f64 = 0.8;
-/// Measurements before that is believed.
+/// Number of measurements after which it is concluded that a container does not lack pages.
 const IDLE: u32 = 4;
 /// Measurements with an unchanged size before it is held to be too small, because figures can come
 /// late.
@@ -148,8 +148,8 @@ impl Member {
                 *missed = Some(missed.unwrap_or_default().max(used));
             }
             Some(missed) if cost < Cost::TARGET && used * MORE <= *missed => self.missed = None,
-            // The cost can only be so much lower at a size that is not much larger if the load has
-            // changed.
+            // If the cost is lower than a size that is at most a little larger can explain, the
+            // load has changed.
             Some(missed) if cost < COMFORT - Cost(STEEPEST * used.ln_over(*missed).max(0.0)) => {
                 self.missed = None;
             }
@@ -224,7 +224,8 @@ impl Member {
             (None, None) => has,
         };
         let most = if self.is_saturated() {
-            // It would not fill more. It gets a little more in case it begins to.
+            // It would not fill a larger share. It gets a little more than it holds, in case it
+            // begins to grow.
             self.used.unwrap_or(has) * 1.25
         } else {
             Pages(f64::INFINITY)

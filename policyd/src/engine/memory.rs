@@ -7,8 +7,8 @@
 //! keeps the pages that they lose. The lower class gives first. No container is limited below what
 //! it cannot give (anonymous memory, kernel memory, locked pages) and a margin. A container that
 //! did not give what the last step asked for, or whose tasks began to wait, is left alone for some
-//! time: tasks above `memory.high` are put to sleep each time they return to user mode. When there
-//! is room again, the limits are raised step by step, and then removed.
+//! time: tasks above `memory.high` are put to sleep each time they return to user mode. When enough
+//! memory is available again, the limits are raised step by step, and then removed.
 
 use super::{character::Character, sample::Machine};
 use crate::config::Priority;
@@ -71,11 +71,11 @@ struct State {
 
 /// The smallest margin between a limit and what a container cannot give, in bytes.
 const LEAST_MARGIN: u64 = 32 << 20;
-/// Memory is short if a smaller part is available than the first, and there is room again above the
-/// second.
+/// Memory is short while the available part is below the first value, and there is enough of it
+/// above the second one.
 const SHORT: f64 = 0.10;
 const ROOM: f64 = 0.25;
-/// Rounds with room before limits are raised.
+/// Rounds with enough memory before limits are raised.
 const CALM: u32 = 6;
 /// Part of its memory that a container gives up, or gets back, in a round.
 const STEP: f64 = 0.10;
@@ -169,8 +169,8 @@ impl State {
             (self.lowered, self.waited) = (None, one.waits);
             return;
         };
-        // The kernel reclaims before the write of a lower limit returns. Memory that is left above
-        // the limit then is what the container cannot give, whatever its statistics say.
+        // The kernel reclaims before the write of a lower limit returns. Memory that is still above
+        // the limit then is memory that the container cannot give, whatever its statistics say.
         let least = |before: u64| before.saturating_sub(before.saturating_sub(high) / 2);
         let stuck = |before| one.current > high.max(least(before));
         if self.lowered.take().is_some_and(stuck) {

@@ -31,8 +31,8 @@ pub(super) fn lacking(
 ) -> BTreeMap<String, Protection> {
     let mut needs: BTreeMap<&str, u64> = BTreeMap::new();
     for (cgroup, low) in claims {
-        // Goes from the innermost ancestor outwards, up to the next container that claims. That
-        // one's descendants share its protection.
+        // Goes from the innermost ancestor outwards, up to the next container with a claim, whose
+        // protection its descendants share.
         let outer: Vec<&str> = ancestors(cgroup).collect();
         for ancestor in outer.into_iter().rev() {
             let sum = needs.entry(ancestor).or_default();

@@ -137,7 +137,7 @@ impl fmt::Display for Nanoseconds {
 impl Benefit {
     pub(crate) const ZERO: Self = Self(0.0);
 
-    /// Returns the benefit of saving a time so many times a second.
+    /// Returns the benefit of saving `time` `per_second` times a second.
     pub(crate) const fn of(time: Nanoseconds, per_second: f64) -> Self {
         Self(time.0 * per_second)
     }

@@ -72,8 +72,8 @@ pub(super) struct Last {
     stats: Option<PoolStats>,
 }
 
-/// The longest time between two measurements whose difference says something about the present.
-/// After a longer one the machine was suspended or stopped.
+/// The longest time between two measurements of which a rate is computed. After a longer time the
+/// machine was suspended or stopped.
 const LONGEST: Time = Time::from_secs(300);
 
 impl Last {

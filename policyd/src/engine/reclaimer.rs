@@ -30,8 +30,8 @@ pub(super) struct Reclaimer {
     pub(super) offloaded: u64,
 }
 
-/// Reclaim counts as successful if one part in so many of the requested bytes was reclaimed. Pages
-/// that are still being written to swap do not count.
+/// Reclaim counts as successful if at least the `GOOD`th part of the requested bytes was reclaimed,
+/// because the kernel does not count pages that are still being written to swap.
 const GOOD: u64 = 4;
 /// Time for which a container is left alone after it gave nothing.
 const REST: Time = Time::from_secs(30);

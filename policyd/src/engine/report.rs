@@ -116,7 +116,9 @@ impl Verdict {
                 "target missed: a larger share of the store makes no difference; tried again later"
             }
             Self::Trying => "target missed: trying whether another share makes a difference",
-            Self::NotAsked => "target counts as met: less is requested, and it waits for nothing",
+            Self::NotAsked => {
+                "target counts as met: fewer operations are requested, and no task waits"
+            }
             Self::NoStore => "target missed: this VM has no share of a host's store",
             Self::NeedsMemory => "target missed: only guest memory can help it",
             Self::Unmeasured => "no figures: its share does not change",

@@ -54,7 +54,8 @@ const MOST_WEIGHT: f64 = 6.0;
 const MOVING_WEIGHT: f64 = 0.4;
 const MOVING_AGE: u32 = 4;
 const MOST_POINTS: usize = 16;
-/// The least difference that counts as a contradiction. It also has to exceed so many deviations.
+/// The least difference that counts as a contradiction. It also has to be at least [`DEVIATIONS`]
+/// standard deviations.
 const SURPRISE: Cost = Cost(0.12);
 const DEVIATIONS: f64 = 4.0;
 /// Number of deviations above the target from which on a target that was met counts as missed.
@@ -66,7 +67,8 @@ const CHANGED: i32 = 2;
 
 /// Costs that differ by less count as equal: about a twentieth.
 const EQUAL: Cost = Cost(0.05);
-/// Costs also count as equal if they differ by less than so many deviations of their difference.
+/// Costs also count as equal if they differ by less than this number of standard deviations of
+/// their difference.
 const CERTAIN: f64 = 2.0;
 /// Costs that were equal before count as different from this multiple of the limit on.
 const SURER: f64 = 1.5;
@@ -83,7 +85,7 @@ pub(crate) struct Plateau {
     pub(crate) is_edge: bool,
 }
 
-/// Powers by which the cost falls with the size where observations at two sizes do not tell.
+/// Powers by which the cost falls with the size where observations do not determine them.
 const GROW: f64 = 0.7;
 const SHRINK: f64 = 1.5;
 
@@ -344,9 +346,10 @@ impl Point {
 
 /// Number of observations over which noise is averaged.
 const NOISE_MEMORY: f64 = 16.0;
-/// If the cost is lower than asked for by this, smaller sizes are tried,
+/// Smaller sizes are tried if the cost is lower than required by more than this.
 const AMPLE: Cost = Cost(0.02);
-/// of which the first differs by this logarithm, so that it is not taken for a known one.
+/// The first smaller size that is tried differs from known sizes by at least this logarithm, so
+/// that it does not count as one of them.
 const TELLING: f64 = 0.12;
 /// The smallest size.
 const TINY: Pages = Pages(1e-9);

@@ -60,7 +60,7 @@ fn best(pages: Pages, part: Pages, takers: &[Taker<'_>], sizes: &[Pages]) -> Opt
     best.map(|(at, _)| at)
 }
 
-/// Returns the worth of a page to a taker of a size when a part is added to it.
+/// Returns the worth of each page of a part that is added to a taker of this size.
 fn gain(taker: &Taker<'_>, size: Pages, part: Pages, pages: Pages) -> f64 {
     /// A worth far below any measured one, by which the weights decide among takers without a gain.
     const IDLE: f64 = 1e-9;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A line for people about how things stand.
+//! A summary of the daemon's state in one line.
 
 use std::fmt;
 
-/// What the service manager shows.
+/// State of the daemon that the service manager shows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Summary {
-    /// Whether the module is there.
+    /// Whether the module is loaded.
     pub module: bool,
     /// Containers of the file that exist.
     pub wanted: usize,

@@ -38,7 +38,7 @@ pub(super) fn read(files: &mut Pseudo, root: &Path, cgroup: &str) -> Option<Read
             "workingset_refault_file" => &mut reading.refaults_file,
             _ => continue,
         };
-        // Each key is there once, except for those of the LRU lists.
+        // Each key occurs once, except for those of the LRU lists.
         if let Ok(value) = value.trim().parse() {
             *counter = counter.saturating_add(value);
         }

@@ -19,7 +19,7 @@ pub struct Figures {
     last: Option<(Duration, Found)>,
 }
 
-/// The longest time between two pages whose difference says something about the present.
+/// The longest time between two pages of which a rate is computed.
 const LONGEST: Duration = Duration::from_secs(300);
 
 impl Figures {

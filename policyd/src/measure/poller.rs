@@ -27,7 +27,7 @@ const MOST_CONNECTIONS: usize = 16;
 pub(super) const MOST_PROGRAMS: usize = 4;
 /// The most files that are read at a time.
 const MOST_FILES: usize = 4;
-/// Sources begin at different times within this period.
+/// Twice the longest delay of a first question, by which the questions to all sources are spread.
 const SPREAD: Duration = Duration::from_secs(2);
 /// The longest pause before a source is asked again that does not answer in time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -179,8 +179,9 @@ impl Drop for Poller {
     }
 }
 
-/// Returns the source of one container, in which its name replaces `{}`. Names come from other
-/// users, such as `-x`, `..` or `a;b`, so that any name which can be more than a name is refused.
+/// Returns the source of one container, in which its name replaces `{}`. Other users choose names,
+/// such as `-x`, `..` or `a;b`. A name that a program could take for an option, a path or code is
+/// therefore refused.
 fn for_container(source: &Source, name: &str) -> Result<Source, String> {
     let plain = |name: &str| {
         let known = |letter: char| letter.is_ascii_alphanumeric() || "@_.:-".contains(letter);

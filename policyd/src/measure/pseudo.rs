@@ -11,7 +11,7 @@ pub(super) struct Pseudo(Vec<u8>);
 
 /// Size of the first read, which most files fit.
 const ENOUGH: usize = 8 << 10;
-/// Size that no such file has.
+/// Size that no such file reaches.
 const MOST: usize = 1 << 20;
 
 impl Pseudo {

@@ -128,7 +128,7 @@ fn admission(admissions: &[(&Labels, AdmissionCounters)], page: &mut Page) {
     let gauges: [(&str, &str, Of); 3] = [
         (
             "policyd_container_put_throttle_ratio",
-            "Part of the puts that the container is allowed, for its hits are too few for more",
+            "Part of the puts that the container may make, because its hits are too few for more",
             |one| {
                 let halvings = i32::try_from(one.throttle).unwrap_or(i32::MAX);
                 0.5f64.powi(halvings).into()

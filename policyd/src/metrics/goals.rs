@@ -22,7 +22,7 @@ const FIGURES: [(Figure, &str, &str, f64); 6] = [
     (
         Figure::HitRatio,
         "hit_ratio",
-        "Part of the pages that come back which the store gives, at least",
+        "Part of the refaulted pages that the store returns, at least",
         1.0,
     ),
     (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The program: exit codes, signals, and its messages to a service manager.
+//! Tests of the program: exit codes, signals, and messages to a service manager.
 
 use assert_cmd::cargo::cargo_bin_cmd;
 use insta::assert_snapshot;
@@ -22,7 +22,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Runs `policyd check` on a text; the output without the directory's name.
+/// Runs `policyd check` on a text. Returns the exit code, and the output without the directory's
+/// name.
 fn check(text: &str) -> (Option<i32>, String) {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("policyd.toml");
@@ -72,7 +73,7 @@ fn help() {
     }
 }
 
-/// A service manager of a kind.
+/// A substitute for the service manager, and the daemon that it started.
 struct Manager {
     socket: UnixDatagram,
     daemon: Child,
@@ -84,7 +85,7 @@ impl Manager {
         Self::start_with(directory, "")
     }
 
-    /// With these containers, below the directory `cgroup`.
+    /// Like [`Self::start`], with these containers below the directory `cgroup`.
     fn start_with(directory: &Path, containers: &str) -> Self {
         let file = directory.join("policyd.toml");
         let root = directory.join("cgroup");
@@ -116,7 +117,7 @@ impl Manager {
         Self { socket, daemon }
     }
 
-    /// Waits for a message that has a line.
+    /// Waits for a message that contains this line.
     fn hear(&self, line: &str) {
         let mut buffer = [0; 4096];
         loop {
@@ -179,16 +180,16 @@ fn the_unit_is_sound() {
         "CapabilityBoundingSet=CAP_NET_ADMIN",
         "RestrictAddressFamilies=AF_NETLINK AF_UNIX AF_INET AF_INET6",
         "ExecReload=",
-        // A command of the file that takes too much is not the daemon's end.
+        // A command of the file that uses too much memory does not end the daemon.
         "OOMPolicy=continue",
-        // Nor is one that forks: it has a cgroup beside that of the daemon, with limits.
+        // Nor does a command that forks, because it has a cgroup of its own with limits.
         "Delegate=memory pids\nDelegateSubgroup=daemon",
     ] {
         assert!(text.contains(line), "{line}");
     }
 }
 
-/// The exposure of the unit by systemd's own measure, where that is installed.
+/// Checks the unit's exposure as `systemd-analyze security` rates it, where that is installed.
 #[test]
 fn the_unit_is_tight() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/doubledecker-policyd.service");
@@ -341,7 +342,7 @@ fn exporters_do_not_fill_the_memory() {
     let end = Instant::now() + Duration::from_secs(60);
     while asked.load(Ordering::SeqCst) < 40 {
         assert!(Instant::now() < end, "{asked:?}");
-        // A manager that does not listen would keep the daemon waiting.
+        // The daemon would block if the manager did not read its messages.
         manager.hear("WATCHDOG=1");
     }
     let mib = manager.memory_mib();
@@ -364,7 +365,7 @@ fn one_daemon_is_enough() {
     let text = String::from_utf8(second.stderr).unwrap();
     assert!(text.contains("another policyd runs"), "{text}");
     assert!(directory.path().join("policyd.sock").exists());
-    // Undoing its limits beside it is no good idea either.
+    // `policyd restore` is refused as well, because the running daemon undoes its limits itself.
     let restore = cargo_bin_cmd!("policyd")
         .args(["restore", "--config"])
         .arg(directory.path().join("policyd.toml"))
@@ -409,7 +410,8 @@ fn names_are_shown_as_they_are_spelt() {
     }
 }
 
-/// Returns the first line of a daemon's log, which ends in a pipe that is the journal's or not.
+/// Returns the first line of a daemon's log, which ends in a pipe. `is_journal` tells whether the
+/// pipe counts as the journal's stream.
 fn first_line(is_journal: bool) -> String {
     let directory = TempDir::new().unwrap();
     let root = directory.path().display();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Commands, and what they leave behind.
+//! Tests of commands, and of the processes that they leave behind.
 
 use crate::source::{figure_by, figure_of};
 use policyd::measure::Origins;
@@ -12,7 +12,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Seconds that no other process of this machine sleeps for.
+/// Returns a number of seconds for which no other process of this machine sleeps.
 fn seconds(of: u32) -> u32 {
     of * 100_000 + std::process::id() % 100_000
 }
@@ -28,7 +28,8 @@ fn sleepers(seconds: u32) -> usize {
         .count()
 }
 
-/// Waits until nothing is left, for at most a second.
+/// Waits for at most a second until no process sleeps for `seconds`. Returns the number of those
+/// left.
 fn left(seconds: u32) -> usize {
     let end = Instant::now() + Duration::from_secs(1);
     while sleepers(seconds) > 0 && Instant::now() < end {
@@ -62,7 +63,7 @@ struct Service {
 }
 
 impl Service {
-    /// Makes it in the first tree of cgroup v2 that is mounted.
+    /// Creates it in the first mounted hierarchy of cgroup v2.
     fn new() -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let fields = mounts
@@ -85,7 +86,7 @@ impl Service {
         Origins::new(self.proc.path(), &self.root)
     }
 
-    /// Cgroups of commands.
+    /// Returns the number of commands' cgroups.
     fn commands(&self) -> usize {
         let entries = fs::read_dir(&self.base).unwrap().flatten();
         entries

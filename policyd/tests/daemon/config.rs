@@ -11,7 +11,7 @@ fn repository(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The problems of a file, one a line.
+/// Returns the problems of a file, one per line.
 fn problems(text: &str) -> String {
     match Config::parse(text) {
         Ok(config) => format!("{config:#?}"),
@@ -90,7 +90,7 @@ fn what_has_no_effect_is_refused() {
     }
     let told = container("disk_ms = 4\nstore = \"hybrid\"\nclass = \"gold\"");
     assert!(told.contains("disk_ms: Some"), "{told}");
-    // Bounds and targets of a container in both tiers are about the memory tier.
+    // Bounds and targets of a container in both tiers apply to the memory tier.
     let both =
         "store = \"hybrid\"\npriority = 1\ncache_floor = \"10%\"\ntarget = { hit_ratio = 0.5 }";
     assert!(container(both).starts_with("Config"), "{}", container(both));
@@ -443,7 +443,7 @@ fn the_documentation_is_right() {
     }
 }
 
-/// Every key there is, as the messages about unknown ones list them.
+/// Returns all keys, which the messages about unknown keys list.
 fn keys() -> Vec<String> {
     let wrong = "zzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
                  zzzzzzzz = 1\n[container.target]\nzzzzzzzz = 1\nsource = { zzzzzzzz = 1 }\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Runtimes' files in a tree that stands for a machine.
+//! Tests of runtimes' files, with a directory in place of the root of a machine.
 
 use policyd::{
     config::Config,
@@ -58,7 +58,7 @@ fn podman_names_its_containers() {
     tree.write(&format!("{storage}/containers.json"), &list.to_string());
     let cgroup = format!("/machine.slice/libpod-{A}.scope");
     assert_eq!(tree.name(&cgroup).as_deref(), Some("db"));
-    // Containers that do not outlive a reboot are listed elsewhere.
+    // Containers that do not outlive a reboot are listed in another file.
     tree.write(&format!("{storage}/containers.json"), "[]");
     tree.write(
         &format!("{storage}/volatile-containers.json"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Use of a container's name in sources: others choose it, so that it is never trusted.
+//! Tests of the use of a container's name in sources. Other users choose the name, so it is never
+//! trusted.
 
 use crate::source::{figure_of, is_never_asked};
 use policyd::config::Config;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The page for Prometheus: its conventions, its bounds, and its table in the documents.
+//! Tests of the page for Prometheus: its conventions, its bounds, and its table in the documents.
 
 use ddabi::{counters::AdmissionCounters, pool::PoolStats};
 use dddaemon::{

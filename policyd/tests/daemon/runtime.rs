@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The loop with real inotify on a directory that stands for cgroups, and a module in memory.
+//! Tests of the loop, with real inotify on a directory in place of cgroupfs, and a module in
+//! memory.
 
 use dddaemon::{event_loop::Request, service::Service};
 use ddnl::{
@@ -97,7 +98,7 @@ impl Service for FakeService {
 const WEB: &str = "[[container]]\nname = \"web\"\ncgroup = \"/a/web\"\nweight = 300\n";
 
 impl Bench {
-    /// Runs the daemon beside what `act` does with the machine; then stops it.
+    /// Runs the daemon while `act` changes the machine, and then stops it.
     fn run<F: Future<Output = ()>>(file: &str, act: impl FnOnce(Arc<Self>) -> F) -> Arc<Self> {
         let (changes, changed) = mpsc::channel(8);
         let (requests, requested) = mpsc::channel(8);
@@ -163,7 +164,7 @@ impl Bench {
         self.directory.path().join(format!("cgroup{path}"))
     }
 
-    /// Writes the configuration; the interval is short and the root is ours.
+    /// Writes the configuration, with a short interval and the test's directory as the root.
     fn write(&self, containers: &str) {
         let root = self.cgroup("");
         let text = format!(
@@ -222,7 +223,7 @@ impl Bench {
 fn containers_are_followed() {
     let bench = Bench::run(WEB, async |bench| {
         bench.until_said("ready").await;
-        // The child may be there before its parent is watched.
+        // The child may be created before its parent is watched.
         bench.make("/a");
         bench.make("/a/web");
         bench.until_enrolled("/a/web", 300).await;
@@ -284,7 +285,7 @@ fn another_root_is_watched_instead() {
         let below = below.replace("/a/web", "/web");
         fs::write(bench.file(), below).unwrap();
         bench.requests.send(Request::Reload).await.unwrap();
-        // The path by which the module knows it is another one now.
+        // The module knows the cgroup by another path now.
         let ino = fs::metadata(bench.cgroup("/a/web")).unwrap().ino();
         bench.guest.with(|state| {
             state.pools.truncate(1);
@@ -334,13 +335,13 @@ fn memory_is_limited_and_the_limit_is_undone() {
     let read = |name: &str| fs::read_to_string(bench.cgroup(&format!("/a/web/{name}"))).unwrap();
     assert_eq!(
         (read("memory.max"), read("memory.low")),
-        // A file that nothing was set in is not even rewritten.
+        // A file whose limit was never set is not rewritten.
         ("max".into(), "0\n".into())
     );
     assert!(!bench.directory.path().join("state/limits.json").exists());
 }
 
-/// The kernel refuses at first to put a limit below the old root back.
+/// The kernel refuses at first to restore a limit below the old root.
 #[test]
 fn a_limit_below_an_old_root_is_undone_late() {
     let file = format!("{WEB}manage_memory = true\nmemory_ceiling = \"1G\"\n");
@@ -412,7 +413,7 @@ fn the_state_is_told() {
         };
         let mut lines = BufReader::new(stream).lines();
         loop {
-            // Another line comes with every look.
+            // Each measurement sends another line.
             let line = lines.next_line().await.unwrap().unwrap();
             let report: Report = serde_json::from_str(&line).unwrap();
             let [web] = &report.containers[..] else {
@@ -420,7 +421,7 @@ fn the_state_is_told() {
             };
             assert_eq!((web.name.as_str(), web.class.as_str()), ("web", "gold"));
             if web.memory_bytes == 4096 {
-                // The command hangs; nothing else does.
+                // The command hangs, which affects nothing else.
                 assert_eq!(web.verdict, Verdict::Unmeasured);
                 break;
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Applications that answer, lie, hang, and die.
+//! Tests of applications that answer, answer garbage, hang, and exit.
 
 use anyhow::Result;
 use policyd::{
@@ -22,7 +22,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A server that does `act` with everyone who connects.
+/// Starts a server that calls `act` with each connection.
 fn server(act: impl Fn(std::net::TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ fn answer(mut stream: std::net::TcpStream, page: &[u8]) {
     let _ = stream.write_all(page);
 }
 
-/// Asks applications, and counts how often it began to and how often that ended.
+/// Asks applications, and counts the questions that began and those that ended.
 #[derive(Clone)]
 struct Counted {
     origins: Origins,
@@ -60,7 +60,7 @@ impl Counted {
     }
 }
 
-/// Counts the end, however it comes: the caller drops what takes too long.
+/// Counts the end of a question when it is dropped, which includes questions that take too long.
 struct Ended(Arc<AtomicUsize>);
 
 impl Drop for Ended {
@@ -87,7 +87,7 @@ fn figure(source: &str) -> Option<f64> {
     figure_of(source, "web")
 }
 
-/// Like [`figure`], of a container with this name.
+/// Like [`figure`], for a container with this name.
 pub(crate) fn figure_of(source: &str, name: &str) -> Option<f64> {
     figure_by(nowhere(), source, name)
 }
@@ -118,8 +118,8 @@ pub(crate) fn is_never_asked(source: &str, name: &str) -> bool {
     begun == 0
 }
 
-/// Measures a container repeatedly until `is_enough`. Returns the last figure. A measurement does
-/// not wait for the application, however long that takes: it is no future.
+/// Measures a container repeatedly until `is_enough`. Returns the last figure. A measurement is a
+/// synchronous call, so it cannot wait for the application.
 fn look(
     origins: Origins,
     source: &str,
@@ -216,7 +216,7 @@ fn garbage_survives() {
     assert_eq!(figure(nobody), None);
 }
 
-/// Every poll of a thousand sources is its own connection; not all are open at a time.
+/// A thousand sources are polled by a connection each, but only a few of these are open at a time.
 #[test]
 fn few_are_asked_at_a_time() {
     let open = Arc::new(AtomicUsize::new(0));
@@ -252,7 +252,7 @@ fn few_are_asked_at_a_time() {
     assert!((1..=16).contains(&open), "{open}");
 }
 
-/// Others can change the file at a path between a check and its use.
+/// Other users can replace the file at a path between a check and its use.
 #[test]
 fn files_are_what_they_seem() {
     let directory = TempDir::new().unwrap();

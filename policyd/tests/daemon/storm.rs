@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Cgroups that come and go faster than it is worth to follow.
+//! A test of cgroups that are created and removed faster than the daemon follows.
 
 use policyd::{
     allowance::thread_time,
@@ -43,7 +43,8 @@ fn a_storm_takes_little_and_hides_nothing() {
             let (begin, before) = (Instant::now(), thread_time());
             let mut told = 0;
             while begin.elapsed() < STORM {
-                // As the daemon does, which has other things to wait for.
+                // The wait is dropped now and then, because the daemon waits for other events as
+                // well.
                 if let Ok(change) = timeout(Duration::from_millis(300), tree.next()).await {
                     told += 1;
                     handle(&mut tree, &change);

@@ -30,7 +30,7 @@ name = \"batch\"
 unit = \"batch*.slice\"
 ";
 
-/// The container of the file that a cgroup is, on a machine whose docker knows `web`.
+/// Returns the container of the file that a cgroup is, on a machine whose docker knows `web`.
 fn container(cgroup: &str) -> Option<String> {
     let root = TempDir::new().unwrap();
     let state = root
@@ -104,7 +104,7 @@ fn what_others_make_is_nobody() {
     }
 }
 
-/// Units of users are asked for by the user's number, and only that user can make one.
+/// An entry selects a user's unit by the user's id, and only that user can create such a unit.
 #[test]
 fn a_users_unit_is_that_users() {
     let config = Config::parse(

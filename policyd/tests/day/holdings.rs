@@ -14,13 +14,13 @@ pub(crate) struct Holdings {
     pub(crate) memory_kib: usize,
     pub(crate) descriptors: usize,
     pub(crate) threads: usize,
-    /// Its children, and what these left behind.
+    /// Children, and processes that these left behind.
     pub(crate) processes: usize,
     /// Bytes of the journal of limits.
     pub(crate) journal: usize,
 }
 
-/// Seconds that no process of this machine sleeps for but what commands of this one left behind.
+/// Returns a number of seconds for which only commands of this process sleep.
 pub(crate) fn long() -> u32 {
     9_000_000 + std::process::id()
 }
@@ -70,7 +70,7 @@ impl Holdings {
         }
     }
 
-    /// The most of each.
+    /// Returns the maximum of each amount.
     pub(crate) fn most(all: &[Self]) -> Self {
         all.iter().fold(Self::default(), |most, one| Self {
             memory_kib: most.memory_kib.max(one.memory_kib),

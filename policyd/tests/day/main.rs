@@ -34,9 +34,9 @@ const MINUTES: u64 = 60;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Containers at a time, at most.
 const MOST: usize = 8;
-/// Hours until all that is kept has been kept once.
+/// Hours after which every kind of state has been held at least once.
 const BEGIN: u64 = 4;
-/// Files of limits, and what they say before policyd writes to them.
+/// Files of limits, and their values before policyd writes to them.
 const LIMITS: [(&str, &str); 3] = [
     ("memory.low", "0\n"),
     ("memory.high", "max\n"),
@@ -66,7 +66,7 @@ impl Module for FakeModule {
     }
 }
 
-/// A service manager without messages.
+/// A service manager that ignores all messages.
 struct Alone;
 
 impl Service for Alone {
@@ -81,7 +81,7 @@ impl Service for Alone {
     }
 }
 
-/// A machine.
+/// A machine with a running daemon.
 struct Site {
     directory: TempDir,
     guest: FakeGuest,
@@ -125,7 +125,7 @@ impl Site {
         self.path("cgroup").join(&cgroup[1..])
     }
 
-    /// A number below another one.
+    /// Returns a pseudo-random number below `most`.
     fn below(&mut self, most: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -207,7 +207,7 @@ impl Site {
         });
     }
 
-    /// Counters go on. Memory is short for a quarter of each hour.
+    /// Advances the counters. Memory is short for the first quarter of each hour.
     fn work(&mut self, minute: u64) {
         let short = minute % MINUTES < MINUTES / 4;
         let available = if short { 200_000 } else { 3_000_000 };
@@ -254,7 +254,7 @@ impl Site {
             }
             12..17 => self.readers.truncate(3),
             17..20 => {
-                // More come and go than are of interest.
+                // A burst of cgroups that are removed as soon as they are created.
                 for number in 0..100 {
                     let directory = self.cgroup(&format!("/c/burst-{number}"));
                     fs::create_dir(&directory).unwrap();
@@ -278,7 +278,7 @@ impl Site {
             self.work(minute);
             self.disturb().await;
             sleep(MINUTE).await;
-            // Most is held while memory is short.
+            // The daemon holds most resources while memory is short.
             if minute % MINUTES == MINUTES / 4 - 1 {
                 let mut held = Holdings::now();
                 held.journal = fs::metadata(self.path("state/limits.json"))
@@ -353,13 +353,13 @@ fn a_day_leaves_nothing_behind() {
     let (first, rest) = hours.split_at(BEGIN as usize);
     let first = Holdings::most(first);
     let rest = Holdings::most(rest);
-    // Resources differ by chance, but do not grow by the hour.
+    // The amounts vary, but do not grow from hour to hour.
     assert!(rest.memory_kib <= first.memory_kib + 2048, "{hours:#?}");
     assert!(rest.descriptors <= first.descriptors + 32, "{hours:#?}");
     assert!(rest.threads <= first.threads + 8, "{hours:#?}");
     assert!(rest.processes <= 32, "{hours:#?}");
     assert!(rest.journal <= 8 << 10, "{hours:#?}");
-    // Only the default pool is left, and limits have their original values.
+    // Only the default pool exists, and limits have their original values.
     assert_eq!(site.guest.with(|state| state.pools.len()), 1);
     assert!(!site.path("state/limits.json").exists());
     for cgroup in &site.live {

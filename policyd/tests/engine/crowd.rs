@@ -22,7 +22,7 @@ fn a_selector_without_a_glob_is_one_cgroup() {
     world.make("/a.slice/web.service", true);
     world.act();
     assert_eq!(enrolled(&world), ["/b.slice/web.service"]);
-    // The one that was first stays, whatever is looked through.
+    // The cgroup that matched first stays, also after another scan.
     world.tell(Event::CgroupsLost);
     world.pass(100 * SECOND);
     assert_eq!(enrolled(&world), ["/b.slice/web.service"]);
@@ -62,8 +62,8 @@ fn the_part_of_a_glob_can_be_chosen() {
     assert_eq!(world.enrolled().len(), 3);
 }
 
-/// A daemon that was killed removed no pools: the next one takes these over, or there would be more
-/// pools than the file allows.
+/// A daemon that was killed has not removed its pools. The next daemon takes them over, because
+/// there would be more pools than the file allows otherwise.
 #[test]
 fn those_that_a_killed_daemon_enrolled_stay() {
     let file = "[[container]]\nname = \"{}\"\ncgroup = \"/jobs/*\"\nmost_cgroups = 3\n";
@@ -121,7 +121,7 @@ fn a_storm_of_containers_is_listed_for_once_a_second() {
     assert!((1..=4).contains(&lists), "{lists}");
 }
 
-/// Each container that comes or goes moves the weights of all: they are not decided for each.
+/// Each container that comes or goes changes the weights of all, but they are not decided for each.
 #[test]
 fn a_storm_of_containers_moves_weights_once_a_second() {
     let file =
@@ -169,7 +169,7 @@ fn a_long_path_is_enrolled_once() {
     assert_eq!(world.enrolled().len(), 0);
 }
 
-/// A scan and an announcement both tell of a cgroup: it is the same one.
+/// A cgroup that is reported by a scan and by an announcement is one cgroup.
 #[test]
 fn a_cgroup_that_is_told_twice_is_one() {
     let id = "3f".repeat(32);
@@ -194,7 +194,7 @@ fn a_cgroup_that_is_told_twice_is_one() {
     assert_eq!(enrolled(&world), [path]);
 }
 
-/// Two containers change places while they run: the name goes from one to the other.
+/// A name moves from one running container to another.
 #[test]
 fn a_container_that_is_renamed_is_known_by_its_new_name() {
     let path = |id: &str| format!("/system.slice/docker-{}.scope", id.repeat(32));
@@ -219,7 +219,7 @@ fn a_container_that_is_renamed_is_known_by_its_new_name() {
         world.identities.insert(new.clone(), identity(other, "web"));
         world.pass(31 * SECOND);
         assert_eq!(enrolled(&world), std::slice::from_ref(&new));
-        // A file that cannot be read for once changes nothing.
+        // A file that cannot be read once changes nothing.
         world.identities.clear();
         world.pass(100 * SECOND);
         assert_eq!(enrolled(&world), [new]);

@@ -176,7 +176,8 @@ fn policies_are_what_the_file_says() {
     assert_eq!(policy(&world), Policy::S3);
 }
 
-/// The weights of the memory tier have one sum, which those of another tier do not change.
+/// The weights in the memory tier have a constant sum, to which weights in the SSD tier do not
+/// count.
 #[test]
 fn a_container_of_the_ssd_tier_has_the_weight_of_the_file() {
     let mut world = World::new(
@@ -236,7 +237,7 @@ fn weights_in_the_ssd_tier_are_what_the_file_says() {
     assert_eq!(tiers(&world), [(Store::Memory, 300, 9)]);
 }
 
-/// Both tiers are explained, and only those in which a container keeps pages.
+/// The explanation covers the tiers in which a container keeps pages, and no others.
 #[test]
 fn each_tier_is_explained() {
     let explain = |more: &str| {
@@ -341,7 +342,7 @@ fn pools_of_an_earlier_daemon_are_taken_over() {
     assert!(after.enrolled().is_empty());
 }
 
-/// The kernel removes the pool of a cgroup that died, as soon as it gets to it.
+/// The kernel removes the pool of a removed cgroup some time later.
 #[test]
 fn pools_of_dead_cgroups_are_left_to_the_kernel() {
     let mut world = World::new(TWO);
@@ -377,9 +378,9 @@ fn what_fails_is_tried_less_and_less_often() {
     assert!(world.enrolled().contains_key("/web"));
 }
 
-/// Containers come twice within a second, so the weights of the second are not decided yet when
-/// the change that failed may be tried again: `World::act` sees that the engine sleeps until both
-/// can be done.
+/// Two containers are created within a second, so the weights for the second one are not decided
+/// yet when the failed change may be tried again. `World::act` checks that the engine sleeps until
+/// both can be done.
 #[test]
 fn a_retry_waits_for_weights_that_are_to_be_decided() {
     let file = "[[container]]\nname = \"c\"\ncgroup = \"/c/*\"\ntarget = { hit_ratio = 0.9 }\n";
@@ -418,7 +419,8 @@ fn a_floor_holds_from_the_start_and_beside_newcomers() {
     }
 }
 
-/// Otherwise a container would have a smaller part of the sum than before and after.
+/// In the opposite order, a container would have a smaller part of the sum in between than before
+/// and after.
 #[test]
 fn weights_are_lowered_before_others_are_raised() {
     let file = |a: u32, b: u32| {
@@ -449,7 +451,7 @@ fn weights_are_lowered_before_others_are_raised() {
 fn one_failure_does_not_hold_up_the_others() {
     let mut world = World::new(TWO);
     world.make("/jobs/1", true);
-    // The engine believes in a cgroup that the module does not know.
+    // A cgroup is announced that the module does not know.
     world.tell(Event::CgroupAppeared("/web".into(), 77));
     world.act();
     assert!(world.enrolled().contains_key("/jobs/1"));
@@ -467,7 +469,8 @@ fn a_module_of_another_version_is_not_touched() {
     assert!(!world.engine.summary().module);
 }
 
-/// The limit of pools is reached: those that are not wanted any more go first.
+/// If the limit of pools is reached, pools that are not wanted any more are removed before others
+/// are added.
 #[test]
 fn room_is_made_before_it_is_needed() {
     let old = "[[container]]\nname = \"old\"\ncgroup = \"/old/*\"\n";

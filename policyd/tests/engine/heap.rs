@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Counts the bytes that a thread has allocated and not freed: tests run in threads of their own.
+//! Counts the bytes that a thread has allocated and not freed. Each test runs in a thread of its
+//! own.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -22,16 +23,16 @@ pub(crate) fn live() -> isize {
 }
 
 fn count(bytes: isize) {
-    // A thread that ends frees more after its counter is gone.
+    // A thread can free memory after its thread-local variables were destroyed.
     let _ = LIVE.try_with(|live| live.set(live.get() + bytes));
 }
 
-// SAFETY: Every call goes to the system's allocator as it is; counting allocates nothing, for the
-// counter is initialised at compile time and has no destructor.
+// SAFETY: Every call is passed unchanged to the system's allocator. Counting does not allocate,
+// because the counter is initialised at compile time and has no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: The caller keeps the promises that the system's allocator asks for.
+        // SAFETY: The caller fulfils the contract of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 

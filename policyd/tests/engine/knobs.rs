@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Guest memory: who is limited, who is reclaimed from, and that it is undone.
+//! Tests of guest memory: which containers are limited or reclaimed from, and that limits are
+//! undone.
 
 use crate::world::{World, parse};
 use policyd::{
@@ -30,7 +31,7 @@ cgroup = "/other"
 class = "bronze"
 "#;
 
-/// A VM of 4 GiB in which little is left: Redis swaps, the others read files.
+/// A VM of 4 GiB with little available memory: Redis swaps, and the other containers read files.
 fn crowded(file: &str) -> World {
     let mut world = World::new(file);
     for cgroup in ["/redis", "/web", "/other"] {
@@ -65,7 +66,8 @@ fn crowded(file: &str) -> World {
     world
 }
 
-/// Lets intervals pass: Redis' pages come and go, the others' files too.
+/// Lets intervals pass in which Redis has refaults of anonymous pages, and the others of file
+/// pages.
 fn pass(world: &mut World, intervals: u32) {
     for _ in 0..intervals {
         for (cgroup, reading) in &mut world.sample.containers {
@@ -90,7 +92,7 @@ pub(crate) fn settle(world: &mut World) {
                 let above = reading.current.saturating_sub(high).min(reading.file);
                 reading.file -= above;
                 reading.current -= above;
-                // Files that are read have the values that were set.
+                // The next measurement reads the values that the job has set.
                 let files = &mut reading.limits;
                 files.high = files.high.map(|_| high);
                 files.max = files.max.map(|_| limits.max.unwrap_or(u64::MAX));
@@ -100,7 +102,7 @@ pub(crate) fn settle(world: &mut World) {
     }
 }
 
-/// The limits a container was given last.
+/// Returns the limits that a container was given last.
 pub(crate) fn limits(world: &World, of: &str) -> Option<Limits> {
     world.jobs.iter().rev().find_map(|job| match job {
         Job::Limit { cgroup, limits, .. } if cgroup == of => Some(*limits),
@@ -125,7 +127,7 @@ fn anonymous_memory_gets_room_from_readers_of_files() {
     let redis = report.containers.iter().find(|one| one.name == "redis");
     let reason = &redis.unwrap().reason;
     assert!(reason.contains("only guest memory"), "{reason}");
-    // Out of the file: everything is as before.
+    // All limits are undone when the memory is no longer managed.
     world.tell(Event::ConfigLoaded(parse(
         &MANAGED.replace("manage_memory = true", "manage_memory = false"),
     )));
@@ -134,7 +136,7 @@ fn anonymous_memory_gets_room_from_readers_of_files() {
     assert_eq!(limits(&world, "/redis"), Some(Limits::default()));
 }
 
-/// The kernel may take long to reclaim down to a limit: the next one waits.
+/// The kernel may take long to reclaim down to a limit. The next limit waits for that.
 #[test]
 fn limits_do_not_overtake() {
     let mut world = crowded(MANAGED);
@@ -204,14 +206,14 @@ fn memory_is_reclaimed_in_proportion_while_it_is_short() {
     let ratio = usage("/other") as f64 / usage("/web") as f64;
     assert!((1.7..2.3).contains(&ratio), "{ratio}");
     assert_eq!(usage("/redis"), 1000 * MIB, "gold is spared");
-    // Enough is available: nothing more is taken.
+    // Nothing more is reclaimed when enough memory is available.
     world.sample.machine.available = ENOUGH;
     world.pass(Time::from_secs(60));
     assert_eq!(world.jobs, []);
 }
 
-/// Before the kernel takes cache from whom it likes, a part of memory must be free; the cache of
-/// others is there to be taken.
+/// The kernel would choose the container to reclaim page cache from. The page cache of containers
+/// that take part in reclaim therefore does not count as available; that of others does.
 #[test]
 fn cache_of_containers_is_not_available() {
     let mut world = crowded(RECLAIM);
@@ -225,7 +227,7 @@ fn cache_of_containers_is_not_available() {
     world.sample.machine.available = ENOUGH - 200 * MIB;
     world.pass(Time::from_secs(60));
     assert_eq!(world.jobs, []);
-    // Of two, one within the other, the outer one counts.
+    // Of two nested containers, the outer one counts, because its charge includes the inner one.
     let mut world = crowded(&RECLAIM.replace("\"/web\"", "\"/other/web\""));
     world.sample.machine.available = ENOUGH - 1300 * MIB;
     world.make("/other/web", true);
@@ -236,7 +238,8 @@ fn cache_of_containers_is_not_available() {
     assert_eq!(world.jobs, []);
 }
 
-/// The kernel counts who reclaims as waiting for memory: that is no reason to reclaim more.
+/// The kernel counts tasks that reclaim as waiting for memory, which must not cause further
+/// reclaim.
 #[test]
 fn reclaim_is_no_reason_to_reclaim() {
     let mut world = crowded(RECLAIM);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Limits of guest memory: that each is undone, and that none cuts into what a container cannot
-//! give.
+//! Tests of limits of guest memory: each is undone, and none is below what a container cannot give.
 
 use crate::{
     knobs::{INTERVAL, MIB, limits, settle},
@@ -13,7 +12,7 @@ use policyd::engine::{Event, Failure, Job, Limits, Machine, Reading, Time};
 const ONLY: &str = "[[container]]\nname = \"web\"\ncgroup = \"/web\"\nmanage_memory = true\n\
                     class = \"bronze\"\n";
 
-/// A VM of 4 GiB in which little is left.
+/// A VM of 4 GiB with little available memory.
 fn short(file: &str, web: Reading) -> World {
     let mut world = World::new(file);
     world.make("/web", true);
@@ -39,7 +38,7 @@ fn reader(mib: u64, anon_mib: u64, file_mib: u64) -> Reading {
     }
 }
 
-/// Lets intervals pass in which files come back; each job ends well.
+/// Lets intervals pass in which file pages are refaulted. Each job succeeds.
 fn pass(world: &mut World, intervals: u32) {
     for _ in 0..intervals {
         for reading in world.sample.containers.values_mut() {
@@ -59,7 +58,7 @@ fn limits_are_undone_when_nothing_else_is_measured() {
     world.tell(Event::ConfigLoaded(parse(by_hand)));
     world.pass(Time::from_secs(10));
     assert_eq!(limits(&world, "/web"), Some(Limits::default()));
-    // Once they are undone nothing is left to look at.
+    // No more measurements are needed once the limits are undone.
     settle(&mut world);
     world.log.clear();
     world.pass(Time::from_secs(20));
@@ -97,7 +96,8 @@ fn memory_of_the_kernel_is_not_asked_for() {
     const KEPT: u64 = 1100;
     let mut world = short(ONLY, reader(1400, 100, 300));
     let mut least = u64::MAX;
-    // Not for a moment: that the kernel gives less than it was asked for is noticed later.
+    // No limit may be too low even for a moment, because policyd would notice only later that the
+    // kernel reclaims less than it was asked for.
     for _ in 0..60 {
         pass(&mut world, 1);
         let high = limits(&world, "/web").and_then(|limits| limits.high);
@@ -108,7 +108,7 @@ fn memory_of_the_kernel_is_not_asked_for() {
     assert!((KEPT..2 * KEPT).contains(&least), "{least} MiB");
 }
 
-/// The kernel does not say of every page that it cannot be reclaimed.
+/// The kernel's statistics do not show every page that cannot be reclaimed.
 #[test]
 fn what_was_not_given_is_let_go() {
     let mut world = short(ONLY, reader(1400, 100, 1300));
@@ -124,7 +124,7 @@ fn what_was_not_given_is_let_go() {
     assert!(high >= 1400, "{high} MiB");
 }
 
-/// Tasks that are above `memory.high` sleep, and show as waiting.
+/// The kernel puts tasks of a cgroup above `memory.high` to sleep, and counts them as waiting.
 #[test]
 fn squeezing_ends_where_tasks_begin_to_wait() {
     const ENOUGH: u64 = 1000;
@@ -138,7 +138,7 @@ fn squeezing_ends_where_tasks_begin_to_wait() {
         pass(&mut world, 1);
         let high = limits(&world, "/web").and_then(|limits| limits.high);
         least = least.min(high.unwrap_or(u64::MAX) / MIB);
-        // It fills its limit.
+        // The container uses all memory that its limit allows.
         let web = world.sample.containers.get_mut("/web").unwrap();
         let room = high.unwrap_or(u64::MAX).min(1400 * MIB);
         let more = room.saturating_sub(web.current);
@@ -169,7 +169,7 @@ fn a_container_around_a_higher_class_is_not_squeezed() {
     assert!(inside.is_some());
 }
 
-/// systemd, a runtime, an administrator: what they set is theirs.
+/// Limits that systemd, a runtime or an administrator set are left alone.
 #[test]
 fn limits_that_others_change_are_left_to_them() {
     let mut world = short(ONLY, reader(1400, 100, 1300));
@@ -197,7 +197,7 @@ fn limits_that_others_change_are_left_to_them() {
     assert_eq!(web.foreign_limits.high, Some(1300 * MIB));
     let told = "memory.high was changed to 1.3 GiB by others";
     assert!(report.to_string().contains(told), "{report}");
-    // Changed back it is policyd's again.
+    // A file that was changed back is policyd's again.
     find(&mut world, ours);
     pass(&mut world, 1);
     let next = limits(&world, "/web").unwrap().high.unwrap();
@@ -241,7 +241,7 @@ fn a_reload_takes_limits_over() {
     }
 }
 
-/// A limit that was there before policyd is not loosened.
+/// A limit that existed before policyd set one is not loosened.
 #[test]
 fn a_stricter_limit_is_not_loosened() {
     let ceiling = ONLY.to_owned() + "memory_ceiling = \"2G\"\n";
@@ -267,7 +267,7 @@ fn a_cgroup_that_is_announced_twice_gets_its_limits_undone() {
     assert_eq!(limits(&world, "/web"), Some(Limits::default()));
 }
 
-/// cgroup v2 protects no container beyond what the cgroups around it have.
+/// The protection of a container is limited by that of its ancestors in cgroup v2.
 #[test]
 fn a_floor_without_effect_is_told() {
     let file = "[[container]]\nname = \"b\"\ncgroup = \"/a.slice/b\"\nmanage_memory = true\n\

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Containers with workloads, in a VM with a share of the store: what weights do to figures.
+//! A model of containers with workloads in a VM with a share of the store: the effect of weights on
+//! figures.
 
 use crate::{
     workload::{READS, Workload},
@@ -17,7 +18,7 @@ pub(crate) struct Vm {
     pub(crate) pages: f64,
     /// Figures differ from the truth by up to this part.
     pub(crate) noise: f64,
-    /// And by a factor whose logarithm is normal, with this deviation.
+    /// Standard deviation of the logarithm of a further, normally distributed factor.
     pub(crate) lognormal: f64,
     /// Whether the module reports curves.
     pub(crate) curves: bool,
@@ -28,11 +29,11 @@ pub(crate) struct Vm {
     random: u64,
 }
 
-/// The interval of the files here.
+/// The interval of all files of the model.
 pub(crate) const INTERVAL: Time = Time::from_secs(5);
 
 impl Vm {
-    /// A VM with these workloads, whose pools have these weights at first.
+    /// Creates a VM with these workloads, whose pools have these weights at first.
     pub(crate) fn new(file: &str, workloads: Vec<Workload>, pages: f64, seed: u64) -> Self {
         let mut world = World::new(file);
         for workload in &workloads {
@@ -56,14 +57,15 @@ impl Vm {
         }
     }
 
-    /// Stores are filled as the weights want it.
+    /// Moves the contents of the stores close to the shares by weight.
     pub(crate) fn settle(&mut self) {
         for _ in 0..8 {
             self.fill();
         }
     }
 
-    /// One interval: stores follow the weights, figures follow the stores, the engine acts.
+    /// Runs one interval: stores follow the weights, figures follow the stores, and the engine
+    /// acts.
     pub(crate) fn interval(&mut self) {
         self.fill();
         for at in 0..self.workloads.len() {
@@ -104,7 +106,7 @@ impl Vm {
                     .find(|one| Some(one.cgroup.as_str()) == pool.cgroup.as_deref());
                 let mut stats = PoolStats::default();
                 if let Some(one) = found {
-                    // Seven tenths of the way in an interval.
+                    // In one interval, seven tenths of the distance to the share are covered.
                     one.used += (entitled - one.used) * 0.7;
                     one.stats.used = one.used as u64;
                     // There are a thousand gets a second if only the store limits them; the curve
@@ -145,19 +147,19 @@ impl Vm {
         self.workloads.iter().all(Workload::is_met)
     }
 
-    /// A factor by which a figure differs from the truth.
+    /// Returns a factor by which a figure differs from the truth.
     fn next_noise(&mut self) -> f64 {
         let uniform = 1.0 + self.noise * (self.next_random() * 2.0 - 1.0);
         if self.lognormal <= 0.0 {
             return uniform;
         }
-        // The sum of twelve is as good as normal.
+        // The sum of twelve uniform variables is nearly normal.
         let normal = (0..12).map(|_| self.next_random()).sum::<f64>() - 6.0;
         uniform * (self.lognormal * normal).exp()
     }
 
     fn next_random(&mut self) -> f64 {
-        // xorshift: good enough for noise, the same every time.
+        // xorshift is random enough for noise, and is reproducible.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -165,7 +167,7 @@ impl Vm {
     }
 }
 
-/// A file with these containers: class and target of each.
+/// Returns a file with these containers, given the class and the target of each.
 pub(crate) fn file(workloads: &[Workload], classes: &[&str]) -> String {
     let mut file = String::from("interval_s = 5\ndefault_pool_weight = 1\n");
     for (at, one) in workloads.iter().enumerate() {

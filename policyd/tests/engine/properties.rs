@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! After any sequence of events, the module reaches the state that the file wants, everything else
-//! is unchanged, and no further changes are made.
+//! After any sequence of events, the module reaches the state that the file describes, everything
+//! else is unchanged, and no further changes are made.
 
 use crate::world::{World, parse};
 use ddabi::pool::Store;
@@ -10,7 +10,7 @@ use policyd::engine::{Event, Time};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Cgroups the files below speak of.
+/// Cgroups that the files below select.
 const OURS: [&str; 5] = ["/a", "/b", "/c", "/c/1", "/c/2"];
 /// Cgroups that no file selects. An administrator enrols them.
 const OTHERS: [&str; 2] = ["/m", "/a/m"];
@@ -162,13 +162,13 @@ fn meddle(world: &mut World, pool: usize, weight: u32) {
             weight: Some(weight),
             ..PoolChange::default()
         };
-        // A module in another mood refuses; so be it.
+        // A module in another mood refuses the change, which is allowed.
         let _ = world.guest.set_pool(id, change);
     }
 }
 
-/// Returns the pools that the file wants for the existing cgroups, and those that were enrolled by
-/// hand.
+/// Returns the pools that the file requires for the existing cgroups, and those that an
+/// administrator enrolled.
 fn expected(world: &World, file: usize, by_hand: &ByHand) -> BTreeMap<String, (String, u32)> {
     let config = parse(FILES[file]);
     let cgroups = world.guest.with(|state| state.cgroups.clone().unwrap());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Proportional reclaim: whose memory is short, and whose it is.
+//! Tests of proportional reclaim: when the VM is short of memory, and which containers it reclaims
+//! from.
 
 use crate::{knobs::MIB, world::World};
 use policyd::engine::{Event, Failure, Job, Machine, Reading, Time};
@@ -67,8 +68,8 @@ fn pressure_of_one_limit_is_not_the_shortage_of_all() {
     assert_eq!(taken, BTreeMap::new());
 }
 
-/// If little memory is left beside the containers' page cache, it decides whether the kernel
-/// reclaims from all cgroups.
+/// If little memory is available beside the containers' page cache, pressure counts only while the
+/// kernel reclaims from all cgroups.
 #[test]
 fn pressure_counts_while_the_kernel_reclaims_from_all() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
@@ -128,7 +129,7 @@ fn a_higher_class_inside_a_lower_one_is_spared() {
     assert!(taken.contains_key("/c"), "{taken:?}");
 }
 
-/// A container with nested ones counts with its own part.
+/// A container with nested ones counts with its own part only.
 #[test]
 fn memory_inside_is_counted_once() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
@@ -154,7 +155,7 @@ fn memory_inside_is_counted_once() {
     assert!(taken["/c"] > 0 && !taken.contains_key("/a"), "{taken:?}");
 }
 
-/// Cold pages of a container inside that shall keep them are not pushed out through the outer one.
+/// Offload from a container does not take cold pages of a nested one that is not to be offloaded.
 #[test]
 fn offload_spares_who_is_inside_and_takes_no_part() {
     let file = "[offload]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Random systems beyond what the controller assumes: steps, plateaus, loops, figures that do not
-//! depend on the store, phases shorter than the interval, noise, hardly any room.
+//! depend on the store, phases shorter than the interval, noise, and needs close to the whole
+//! store.
 
 use crate::{
     model::{Vm, file},
@@ -9,7 +10,7 @@ use crate::{
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
-/// Intervals to find out what each needs, and over which that is judged.
+/// Intervals in which the engine learns the needs, and intervals over which the result is judged.
 const SETTLE: usize = 120;
 const JUDGED: usize = 40;
 
@@ -72,7 +73,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (prop::collection::vec(one, 2..5), rest).prop_map(
         |(ones, (need, noisy, curves, delay, seed))| Case {
             ones,
-            // A third of the systems need nearly all there is.
+            // A third of the systems need nearly the whole store.
             need: if (0.85..1.15).contains(&need) {
                 0.95
             } else {
@@ -149,7 +150,7 @@ struct Found {
     ours: [f64; 3],
     /// The same under constant equal weights.
     fixed: [f64; 3],
-    /// The most that any weight went to and fro, as a part of the store.
+    /// The largest distance that a weight moved back and forth, as a part of the store.
     fro: f64,
 }
 
@@ -166,15 +167,15 @@ impl Found {
     }
 }
 
-/// A class that misses its targets by so much less has gained something.
+/// A class that misses its targets by this much less is better off.
 const GAINED: f64 = 0.01;
-/// By so many times more than with equal weights may a target be missed: in all but a hundredth of
-/// the systems, and in any.
+/// Factors by which a target may be missed more than with equal weights: in all but one hundredth
+/// of the systems, and in any system.
 const MOST_LOST: [f64; 2] = [3.0, 40.0];
-/// A class that misses its targets by so much more is worse off: a tenth.
+/// A class that misses its targets by this much more, a tenth, is worse off.
 const BOUND: f64 = 0.1;
 
-/// The most that any weight went to and fro beyond the way from its first value to its last.
+/// Returns the largest distance that a weight moved beyond that from its first value to its last.
 fn fro(history: &[Vec<u32>]) -> f64 {
     let one = |at: usize| {
         let way: u32 = history
@@ -187,9 +188,10 @@ fn fro(history: &[Vec<u32>]) -> f64 {
     (0..history[0].len()).map(one).fold(0.0, f64::max)
 }
 
-/// Systems that are tried; the same every time.
+/// Number of systems, which are the same in every run.
 const CASES: usize = 2000;
-/// Part of the golds' true needs that leaves them room to be found.
+/// The needs of gold containers are expected to be found if they are at most this part of the
+/// store.
 const ROOM: f64 = 0.9;
 /// Two steps of the default size, as a part of the store.
 const TWO_STEPS: f64 = 0.4;
@@ -231,7 +233,7 @@ fn most_systems_are_no_worse_off_than_with_equal_weights() {
     println!("{counts:?} of {CASES}");
     let most = [0.08, 0.04, 0.05].map(|part| (part * CASES as f64) as usize);
     let holds = counts.iter().zip(&most).all(|(count, most)| count <= most);
-    // The loss in the other systems is bounded, too.
+    // The loss in the other systems is bounded as well.
     let [hundredth, last] = [CASES / 100, 1].map(|from_above| by[CASES - from_above].exp());
     println!("worse by {hundredth:.2} times in one of a hundred, {last:.2} times at the most");
     assert!(

@@ -16,9 +16,9 @@ use policyd::engine::{self, Reading, Time};
 const SOON: usize = 10;
 /// Accuracy of a throughput, which is that of some thousand random requests.
 const EXACT: f64 = 0.99;
-/// A part of the store for each, under which targets are taken: far from equal ones.
+/// Weights, far from equal ones, under which the throughputs are measured that become targets.
 const PROOF: [u32; 3] = [5, 25, 70];
-/// Part of the throughput under those weights that is promised.
+/// Part of the throughput under those weights that becomes the target.
 const PROMISED: f64 = 0.85;
 
 /// policyd's engine over a site.
@@ -29,7 +29,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// Promises these throughputs; the containers begin with these weights.
+    /// Creates a loop with these throughputs as targets. The containers begin with these weights.
     fn new(site: Site, targets: &[f64], weights: [u32; 3]) -> Self {
         let mut file = format!("interval_s = {INTERVAL_S}\ndefault_pool_weight = 1\n");
         for (number, (target, weight)) in targets.iter().zip(weights).enumerate() {
@@ -92,7 +92,7 @@ impl Loop {
         self.world.pass(Time::from_secs(INTERVAL_S));
     }
 
-    /// The default pool's weight, then those of the containers.
+    /// Returns the weight of the default pool, and then those of the containers.
     fn weights(&self) -> Vec<u32> {
         let mut weights = vec![1; self.targets.len() + 1];
         self.world.guest.with(|state| {
@@ -104,7 +104,8 @@ impl Loop {
         weights
     }
 
-    /// Intervals until all targets are met on average over the intervals that follow.
+    /// Returns the number of intervals until all targets are met on average over the following
+    /// intervals.
     fn settle(&mut self) -> usize {
         let mut last: Vec<Vec<f64>> = Vec::new();
         for interval in 1..=4 * SOON {
@@ -116,14 +117,14 @@ impl Loop {
                 sum / JUDGED as f64 >= *target * EXACT
             };
             if judged.len() == JUDGED && self.targets.iter().enumerate().all(met) {
-                // Met since the first of those that were judged.
+                // The targets have been met since the first interval that was judged.
                 return interval + 1 - JUDGED;
             }
         }
         panic!("not met: {}", self.story());
     }
 
-    /// The weights over some intervals.
+    /// Returns the weights over some intervals.
     fn weights_over(&mut self, intervals: usize) -> Vec<Vec<u32>> {
         let interval = |_| {
             self.interval();
@@ -162,7 +163,7 @@ fn what_equal_weights_miss_is_met_from_any_start() {
     );
     for start in [[33, 33, 33], [80, 10, 10], [10, 80, 10], [1, 1, 98]] {
         let mut run = Loop::new(Site::new(), &targets, start);
-        // The store is still empty, which must not count.
+        // The time in which the empty store is filled must not count.
         run.site.rates_with(&start, 6);
         let took = run.settle();
         assert!(took <= SOON, "{start:?}: {took} {}", run.story());
@@ -172,7 +173,7 @@ fn what_equal_weights_miss_is_met_from_any_start() {
     }
 }
 
-/// One container's files become twice as many and another's half; then the host gives less.
+/// The files of one container double and those of another are halved. Then the VM's share shrinks.
 #[test]
 fn what_changes_is_followed() {
     let mut run = Loop::new(Site::new(), &targets(), [33; 3]);

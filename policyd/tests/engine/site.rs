@@ -15,9 +15,9 @@ use ddsim::{
 };
 use std::{cell::Cell, rc::Rc};
 
-/// Seconds between looks.
+/// Seconds between measurements.
 pub(crate) const INTERVAL_S: u64 = 10;
-/// Intervals over which a throughput is judged: requests come in whole numbers.
+/// Intervals over which a throughput is averaged, because requests come in whole numbers.
 pub(crate) const JUDGED: usize = 5;
 /// MiB of the store, of which the three containers want more than twice as much.
 pub(crate) const STORE_MIB: u64 = 96;
@@ -97,7 +97,7 @@ impl Site {
         self.machine.host().set_weight(self.default, default);
     }
 
-    /// The host gives so much.
+    /// Sets the VM's share of the store.
     pub(crate) fn share(&mut self, mib: u64) {
         self.store_mib = mib;
         self.machine.host().set_capacity(mib * UNITS_PER_MIB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Many containers beside one that matters: bursts, floors, and pools about which little is known.
+//! Tests of many containers beside one with a target: bursts, floors, and pools with unknown state.
 
 use crate::{
     model::{INTERVAL, Vm, file},
@@ -16,7 +16,7 @@ fn needs(cgroup: &str, part: f64) -> Workload {
     one
 }
 
-/// A gold container with a target, and a class for as many jobs as there may be.
+/// A VM with a gold container that has a target, and an entry for any number of bronze jobs.
 fn with_jobs(part: f64, weight: u32) -> Vm {
     let gold = needs("/gold", part);
     let text = file(std::slice::from_ref(&gold), &["gold"]);
@@ -142,7 +142,7 @@ fn feasibility_ends_with_the_targets() {
         vm.interval();
     }
     assert_eq!(vm.world.engine.report().feasible, Some(false));
-    // The host goes: nothing is known any more.
+    // Without a host nothing is known about the targets.
     vm.without_statistics = Some("");
     vm.interval();
     vm.interval();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Closed loops: targets in, weights out, figures back, with delay and noise.
+//! Tests of closed loops: targets determine weights, and weights determine figures, with delay and
+//! noise.
 
 use crate::{
     model::{INTERVAL, Vm, file, oscillation},
@@ -38,7 +39,7 @@ fn feasible(most: usize) -> impl Strategy<Value = (Vec<Workload>, f64)> {
     })
 }
 
-/// Starts from any weights: those of a daemon before this one.
+/// Starts from any weights, which stand for those of a previous daemon.
 fn start(vm: &mut Vm, weights: &[u32]) {
     vm.world.act();
     vm.world.guest.with(|state| {
@@ -60,7 +61,7 @@ fn start(vm: &mut Vm, weights: &[u32]) {
     vm.settle();
 }
 
-/// Three containers of which only the first two, or one, can be served.
+/// Three containers of which only the first two, or only one, can be served.
 fn crowded() -> Vec<Workload> {
     let one = |cgroup: &str, part: f64| {
         let mut one = Workload::new(cgroup, Shape::Exponential, 1000.0, 1.0, 700.0);
@@ -90,7 +91,7 @@ fn if_not_all_can_be_met_classes_decide() {
     assert!((part(0) / part(2) - 1.0).abs() < 0.1, "{}", story(&vm));
 }
 
-/// The class of one container is lifted, everything else is the same: it never gets less.
+/// A container whose class is raised, while everything else stays the same, never gets less.
 #[test]
 fn a_higher_class_never_gets_less() {
     let run = |class: &str| {
@@ -110,7 +111,7 @@ fn a_higher_class_never_gets_less() {
     assert!(weights[2] > weights[0] + 1000, "{weights:?}");
 }
 
-/// On doubt the last good weights stay.
+/// If nothing is known, the last weights stay.
 #[test]
 fn without_host_or_figures_weights_stay() {
     let mut runner = TestRunner::deterministic();
@@ -120,7 +121,7 @@ fn without_host_or_figures_weights_stay() {
         vm.interval();
     }
     let weights = vm.weights();
-    // The host goes: no statistics.
+    // Without a host there are no statistics.
     for _ in 0..20 {
         vm.world.guest.with(|state| {
             for pool in &mut state.pools {
@@ -131,7 +132,7 @@ fn without_host_or_figures_weights_stay() {
     }
     assert_eq!(vm.weights(), weights);
     assert_eq!(vm.world.engine.report().store_bytes, None);
-    // The figures go.
+    // There are no figures either.
     vm.world.sample.containers.clear();
     vm.settle();
     vm.world.pass(20 * INTERVAL);
@@ -163,7 +164,7 @@ fn a_restart_keeps_weights() {
     assert_eq!(vm.weights(), weights);
 }
 
-/// Runs until all targets are met and stay met for some intervals; answers when that began.
+/// Runs until all targets are met and stay met for some intervals. Returns when that began.
 fn until_met(vm: &mut Vm, most: usize) -> Option<usize> {
     let mut since = None;
     for interval in 0..most + STAY {
@@ -180,15 +181,15 @@ fn until_met(vm: &mut Vm, most: usize) -> Option<usize> {
     since.filter(|since| *since <= most)
 }
 
-/// Met for so long is met.
+/// Intervals for which targets have to stay met.
 const STAY: usize = 4;
 
-/// Cases of the simulation; the same every time.
+/// Number of cases, which are the same in every run.
 const CASES: usize = 300;
 
 /// Targets that can be met are met soon, from any start, after a workload changed, and after the
-/// host changed the VM's share; then weights rest. A case in a hundred may take longer: where a
-/// figure hardly depends on the store, noise decides how soon that is understood.
+/// host changed the VM's share; then weights rest. One case in a hundred may take longer: where a
+/// figure hardly depends on the store, noise decides when the engine recognises that.
 #[test]
 fn feasible_targets_are_met() {
     let mut runner = TestRunner::deterministic();
@@ -224,10 +225,10 @@ fn feasible_targets_are_met() {
     assert!(late.len() * 100 <= CASES * 3, "{late:?}");
 }
 
-/// Most of the store that is needed in these cases.
+/// The largest part of the store that is needed in these cases.
 const MOST: f64 = 0.75;
 
-/// One container needs half as much more, another half as much less, if that can be met.
+/// Makes one container need half as much more and another one half as much, if that can be met.
 fn change_workloads(vm: &mut Vm, part: f64, change: usize) -> bool {
     let count = vm.workloads.len();
     let (up, down) = (change % count, (change + 1) % count);
@@ -240,7 +241,7 @@ fn change_workloads(vm: &mut Vm, part: f64, change: usize) -> bool {
     possible
 }
 
-/// Weights do not tremble: once settled, none goes to and fro by more than a twentieth.
+/// Checks that settled weights do not move back and forth by more than a twentieth.
 fn rest(vm: &mut Vm, case: usize) {
     for _ in 0..20 {
         vm.interval();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A day of a busy machine: what the daemon keeps does not grow, and nothing is left behind.
+//! A day of a busy machine. The state of the daemon does not grow, and nothing is left behind.
 
 use crate::{
     heap,
@@ -19,10 +19,10 @@ const HOURS: usize = 24;
 const HOUR: usize = 3600 / 5;
 /// Containers at a time, at most.
 const MOST: usize = 24;
-/// Files of limits, and what they say before policyd writes to them.
+/// Files of limits, and their values before policyd writes to them.
 const LIMITS: [(&str, &str); 3] = [("low", "0\n"), ("high", "max\n"), ("max", "max\n")];
 
-/// All that policyd does, with targets and without.
+/// Files that use all features of policyd, with targets and without.
 const FILES: [&str; 3] = [
     "[reclaim]\n[offload]\n[[container]]\nname = \"c {}\"\ncgroup = \"/c/*\"\n\
      manage_memory = true\nclass = \"gold\"\ntarget = { hit_ratio = 0.9, io_pressure = 5 }\n",
@@ -59,7 +59,7 @@ impl Site {
         }
     }
 
-    /// A number below another one.
+    /// Returns a pseudo-random number below `most`.
     fn below(&mut self, most: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -116,7 +116,7 @@ impl Site {
             }
             11..13 => self.world.tell(Event::CgroupsLost),
             13..15 => self.world.tell(Event::SessionChanged),
-            // Suspended for an hour.
+            // The machine was suspended for an hour.
             15 => self.world.now += Time::from_secs(3600),
             16..30 => {
                 // Counters begin again.
@@ -138,7 +138,7 @@ impl Site {
     }
 
     fn measure(&mut self, number: usize) {
-        // Memory is short for a quarter of an hour in each.
+        // Memory is short in every other quarter of an hour.
         let short = number / (HOUR / 4) % 2 == 0;
         self.world.sample.machine = Machine {
             total: 4096 * MIB,
@@ -183,10 +183,10 @@ impl Site {
     }
 }
 
-/// The most that was kept at the end of any of some hours.
+/// The most state that was held at the checks of some hours.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
-    /// Bytes that the engine is in words.
+    /// Length of the engine's debug output.
     words: usize,
     /// Bytes of the thread's heap.
     heap: isize,
@@ -202,7 +202,8 @@ fn a_day_leaves_nothing_behind() {
     for hour in 0..HOURS {
         for interval in 0..HOUR {
             site.interval(hour * HOUR + interval);
-            // At the ends of short quarters most is kept.
+            // The state is measured at the ends of quarters, because it is largest after memory was
+            // short.
             if interval % (HOUR / 4) == HOUR / 4 - 1 {
                 let kept = &mut halves[hour * 2 / HOURS];
                 kept.heap = kept.heap.max(heap::live() - before);

@@ -57,16 +57,16 @@ fn each_target_measures_what_it_names() {
     assert_eq!(measured(&throughput, busy), Some(77.0));
     let latency = format!("latency_ms = 1\n{source}");
     assert_eq!(measured(&latency, busy), Some(77.0));
-    // Without a source: how long gets took at the host.
+    // Without a source, the time that gets took at the host is the figure.
     let gets = measured("latency_ms = 1", busy).unwrap();
     assert!((1.0..2.1).contains(&gets), "{gets}");
     assert_eq!(measured("latency_ms = 1", |_, _| ()), None);
 }
 
-/// A share that may not grow any more is no growing share.
+/// A share at its ceiling is not reported as growing.
 #[test]
 fn a_ceiling_is_told() {
-    // Either wants more than there is.
+    // Each of both containers needs more than there is.
     let far = |cgroup| Workload::new(cgroup, Shape::Exponential, 1000.0, GIB, 900.0);
     let workloads = vec![far("/gold"), far("/bronze")];
     let file = model::file(&workloads, &["gold", "bronze"]).replace(
@@ -91,7 +91,7 @@ fn a_ceiling_is_told() {
     assert!(reason.contains("`cache_ceiling`"), "{reason}");
 }
 
-/// Weights that an administrator gave by hand are no shares of a daemon before this one.
+/// Weights that an administrator has set are not adopted as the shares of a previous daemon.
 #[test]
 fn weights_by_hand_are_not_adopted() {
     let file = "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n\

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Containers in both tiers: memory and SSDs together meet targets that neither meets alone (section
-//! 5.6.1 of the thesis).
+//! Containers in both tiers: memory and SSDs together meet targets that neither meets alone
+//! (section 5.6.1 of the thesis).
 
 use crate::{workload::GIB, world::World};
 use ddabi::{
@@ -171,7 +171,7 @@ impl Vm {
     }
 }
 
-/// Operations a second that the web server is to do.
+/// Operations a second that are the web server's target.
 const TARGET: f64 = 9000.0;
 
 /// A web server with a target, and a batch job whose files fit into a small part of memory.

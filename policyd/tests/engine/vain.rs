@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Targets that no share of the store can meet: they must not cost the others theirs.
+//! Tests of targets that no share of the store can meet, and that must not make others miss theirs.
 
 use crate::{
     model::{Vm, file},
@@ -8,22 +8,22 @@ use crate::{
 };
 use policyd::engine::Verdict;
 
-/// Intervals after which a container whose target can be met has it met, whatever the others do.
+/// Intervals after which a target that can be met is met, whatever the other containers do.
 const SETTLED: usize = 60;
 
-/// A container that does 500 operations a second of 1000, with any share.
+/// A container that completes 500 operations a second with any share, and whose target is 1000.
 fn bound_elsewhere() -> Workload {
     Workload::new("/c0", Shape::Flat, 500.0, 1.0, 1000.0)
 }
 
-/// A container with a figure that is always bad, and reads like another container.
+/// A container whose exporter always reports a bad figure, and that reads like another container.
 fn says_bad() -> Workload {
     let mut one = Workload::needing("/c0", Shape::Exponential, 0.9);
     one.says = Some(one.target / 3.0);
     one
 }
 
-/// Beside it, a container that needs this part of the store.
+/// Returns a VM with this container, and one that needs this part of the store.
 fn beside(one: Workload, part: f64, classes: [&str; 2]) -> Vm {
     let other = Workload::needing("/c1", Shape::Exponential, part);
     let workloads = vec![one, other];
@@ -37,7 +37,7 @@ fn run(vm: &mut Vm, intervals: usize) {
     }
 }
 
-/// Intervals of so many in which the other container's target was met.
+/// Returns the number of these intervals in which the other container met its target.
 fn met_in(vm: &mut Vm, intervals: usize) -> usize {
     let met = |_: &usize| {
         vm.interval();
@@ -54,7 +54,7 @@ fn story(vm: &Vm) -> String {
     format!("{:?}\n{}", vm.weights(), vm.world.engine.report())
 }
 
-/// After an hour the store was tried for it again several times: never for long.
+/// Within an hour, a larger share is tried several times for the container, but never for long.
 #[test]
 fn what_the_store_cannot_help_costs_others_nothing() {
     for (name, one) in [

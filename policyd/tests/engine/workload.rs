@@ -7,7 +7,7 @@ use ddabi::{counters::CurvePoint, pool::PoolStats};
 /// Pages of 4 KiB in a GiB.
 pub(crate) const GIB: f64 = 262_144.0;
 
-/// Reads that curves are made of.
+/// Number of reads that curves count.
 pub(crate) const READS: u64 = 100_000;
 
 /// Relation of throughput and store: the part of the highest throughput with a store of `x` times
@@ -22,10 +22,10 @@ pub(crate) enum Shape {
     ClosedLoop,
     /// A loop over files of which a part is kept: time `1 + 9 * (1 - x)`, convex throughput.
     Loop,
-    /// A loop over files that are evicted before they come back, until all of them fit.
+    /// A loop over files that are evicted before they are read again, until all of them fit.
     Cliff,
-    /// A quarter of the files is read often: half the throughput; the rest helps little until all
-    /// of it fits.
+    /// A quarter of the files is read often and gives half the throughput; the others help little
+    /// until all of them fit.
     Plateau,
     /// Two loops: one fits at a third of the scale, the other one at all of it.
     TwoSteps,
@@ -55,7 +55,8 @@ impl Shape {
 pub(crate) struct Phases {
     /// Intervals from one beginning to the next.
     pub(crate) period: f64,
-    /// In every other half of it so many times the pages matter.
+    /// Factor by which the number of pages that matter is multiplied in the second half of each
+    /// period.
     pub(crate) factor: f64,
 }
 
@@ -72,7 +73,7 @@ pub(crate) struct Workload {
     pub(crate) target: f64,
     /// Number of intervals by which figures are delayed.
     pub(crate) delay: usize,
-    /// Operations a second that its clients ask for, if these are the bound.
+    /// Operations a second that its clients request, if the clients are the bottleneck.
     pub(crate) demand: Option<f64>,
     /// A constant figure of its exporter, regardless of the real one.
     pub(crate) says: Option<f64>,
@@ -165,7 +166,8 @@ impl Workload {
         self.used
     }
 
-    /// The logarithm of how many times worse than its target it is with so many pages.
+    /// Returns the logarithm of the factor by which it is worse than its target with this many
+    /// pages.
     pub(crate) fn cost(&self, pages: f64) -> f64 {
         (self.target / self.throughput(pages).max(self.target / 1000.0)).ln()
     }
@@ -176,7 +178,7 @@ impl Workload {
     }
 }
 
-/// No need is smaller.
+/// The smallest need.
 const TINY: f64 = 1e-3;
 
 /// The part of an interval that falls into second halves of periods.

@@ -55,7 +55,7 @@ impl World {
         self.make_numbered(path, id, told);
     }
 
-    /// Makes a cgroup that has this number.
+    /// Creates a cgroup with this id.
     pub(crate) fn make_numbered(&mut self, path: &str, id: u64, told: bool) {
         let made = self.guest.with(|state| {
             let cgroups = state.cgroups.as_mut().unwrap();
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// The kernel gets to it.
+    /// The kernel removes the pools of removed cgroups.
     pub(crate) fn reap(&mut self) {
         self.guest.with(|state| {
             let live: Vec<u64> = state.cgroups.as_ref().unwrap().values().copied().collect();
@@ -102,7 +102,7 @@ impl World {
         self.engine.handle(self.now, event);
     }
 
-    /// A job ends well; all that was asked for is given.
+    /// Ends a job with success: all that it requested is reclaimed.
     pub(crate) fn end(&mut self, job: Job) {
         let given = match &job {
             Job::Limit { .. } => 0,
@@ -111,7 +111,7 @@ impl World {
         self.tell(Event::Ended(job, Ok(given)));
     }
 
-    /// Does what there is to do now.
+    /// Performs all actions that are due now.
     pub(crate) fn act(&mut self) {
         const MOST: usize = 3000;
         for _ in 0..MOST {
@@ -128,7 +128,7 @@ impl World {
         panic!("the engine does not come to rest: {last:#?}");
     }
 
-    /// Lets time pass; the engine acts whenever it wants to.
+    /// Lets time pass, and performs the engine's actions when they are due.
     pub(crate) fn pass(&mut self, time: Time) {
         let end = self.now + time;
         self.act();
@@ -180,14 +180,14 @@ impl World {
         }
     }
 
-    /// The pools by cgroup: name and weight.
+    /// Returns the pools by cgroup: name and weight.
     pub(crate) fn enrolled(&self) -> BTreeMap<String, (String, u32)> {
         let pools = self.guest.with(|state| state.pools.clone());
         let entry = |pool: Pool| Some((pool.cgroup?, (pool.name, pool.weight)));
         pools.into_iter().filter_map(entry).collect()
     }
 
-    /// The changes the engine made since the last call.
+    /// Returns the changes that the engine made since the last call.
     pub(crate) fn changes(&mut self) -> Vec<Action> {
         let log = std::mem::take(&mut self.log);
         let is_change = |action: &Action| {

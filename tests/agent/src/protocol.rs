@@ -67,7 +67,7 @@ pub enum Op {
     },
     /// Answer at once.
     Ping,
-    /// Whether a background program still runs.
+    /// Return whether a background program still runs.
     Poll {
         /// From [`Answer::Spawned`].
         handle: u64,

@@ -17,7 +17,7 @@ use crate::{boot, cgroup};
 /// ahead, more than the small containers of tests can hold.
 const READAHEAD_KIB: &str = "128";
 
-/// Does what a distribution's init would have done, unless there is one, and what no init does.
+/// Does what a distribution's init does, unless there is one, and what only test machines need.
 pub(crate) fn prepare() -> Result<()> {
     if process::id() == 1 {
         mount_all()?;

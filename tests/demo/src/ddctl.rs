@@ -49,7 +49,7 @@ pub(crate) struct Counters {
 /// Queries the host module.
 pub(crate) fn stats(host: &Machine) -> Result<Stats> {
     let text = run(host, &["stats", "--json"])?;
-    serde_json::from_str(&text).context("ddctl stats --json says something else")
+    serde_json::from_str(&text).context("the output of ddctl stats --json has another form")
 }
 
 /// Returns the bytes of the host's index.
@@ -73,7 +73,8 @@ pub(crate) fn map_and_history(guest: &Machine) -> Result<u64> {
 }
 
 fn json(machine: &Machine, arguments: &[&str]) -> Result<Value> {
-    serde_json::from_str(&run(machine, arguments)?).context("ddctl --json says something else")
+    serde_json::from_str(&run(machine, arguments)?)
+        .context("the output of ddctl --json has another form")
 }
 
 fn number(value: &Value, path: &str) -> Result<u64> {

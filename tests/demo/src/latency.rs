@@ -8,8 +8,8 @@ use ddload::Interval;
 
 /// Latencies in microseconds, and the number of requests of each.
 ///
-/// A second without an answered request counts as one request that took as long as there was none.
-/// Otherwise a load whose tasks all wait would look better the longer they wait.
+/// A second without an answered request counts as one request whose latency is the time without an
+/// answer until then. Otherwise a load whose tasks all wait would look better the longer they wait.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(BTreeMap<u64, u64>);
 

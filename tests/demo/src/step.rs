@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Progress messages for the person who waits.
+//! Progress messages.
 
 use std::time::Instant;
 

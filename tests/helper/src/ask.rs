@@ -58,7 +58,11 @@ pub(crate) struct AskArguments {
 
 /// Asks until it is killed or an answer is wrong.
 pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
-    ensure!(arguments.rate > 0.0, "{} is no rate", arguments.rate);
+    ensure!(
+        arguments.rate > 0.0,
+        "{} is not a valid rate",
+        arguments.rate
+    );
     let mut service = match &arguments.web {
         Some(socket) => Service::web(socket)?,
         None => Service::program(&arguments.program)?,

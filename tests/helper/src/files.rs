@@ -113,7 +113,8 @@ impl Tree {
         }
     }
 
-    /// Returns the content of a file that lost its name before it was written out.
+    /// Writes to an open file after it was deleted, drops its pages, and returns the content that
+    /// is read afterwards.
     pub(crate) fn orphan(&self, len: u64, seed: u64) -> Result<Vec<u8>> {
         let path = self.0.join("orphan");
         let file = OpenOptions::new()
@@ -137,7 +138,7 @@ fn open(path: &Path, by: By) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(flags.bits() as i32)
         .open(path)
 }

@@ -37,7 +37,7 @@ pub(crate) fn late(words: &[String]) -> Result<u128> {
     });
     let status = Command::new(program).args(arguments).status();
     done.store(true, Ordering::Relaxed);
-    let worst = watch.join().expect("it does not panic")?;
+    let worst = watch.join().expect("the thread does not panic")?;
     // The command may fail in its own way, such as a reclaim that finds less memory than requested.
     status.with_context(|| format!("cannot run {program}"))?;
     Ok(worst)

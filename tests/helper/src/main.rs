@@ -172,7 +172,10 @@ fn main() -> Result<()> {
             let answer = vmcall::vmcall(number);
             for _ in 1..times {
                 let other = vmcall::vmcall(number);
-                ensure!(other == answer, "first it returned {answer}, then {other}");
+                ensure!(
+                    other == answer,
+                    "calls with the same arguments returned {answer} and {other}"
+                );
             }
             println!("{answer}");
             Ok(())

@@ -157,7 +157,7 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
         let room = &mut events[ended..wanted];
         let got = through(|| {
             let no_limit = std::ptr::null::<libc::timespec>();
-            // SAFETY: the kernel writes at most as many events as there is room for.
+            // SAFETY: the kernel writes at most as many events as the buffer can hold.
             returned(unsafe {
                 syscall(
                     SYS_io_getevents,

@@ -32,7 +32,7 @@ pub(crate) fn receive(device: &Path) -> Result<()> {
         }
         if arrived.contains(PollFlags::IN) {
             let length = from.read(&mut buffer)?;
-            ensure!(length > 0, "the other end went away");
+            ensure!(length > 0, "the sender closed the connection");
             to.write_all(&buffer[..length])?;
             to.flush()?;
         }

@@ -28,7 +28,10 @@ pub(crate) fn starve(nth: u32, argv: &[String]) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()?;
     let mut said = String::new();
-    let pipe = child.stderr.take().context("it has one")?;
+    let pipe = child
+        .stderr
+        .take()
+        .context("the program has no standard error")?;
     { pipe }.read_to_string(&mut said)?;
     // A process that has ended can be queried until it is reaped.
     let wait = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -44,6 +47,6 @@ pub(crate) fn starve(nth: u32, argv: &[String]) -> Result<()> {
 pub(crate) fn starved(nth: u32, argv: &[String]) -> Result<()> {
     let (program, arguments) = argv.split_first().context("no program was named")?;
     fs::write("/proc/thread-self/fail-nth", nth.to_string())
-        .context("this kernel's allocations cannot be told to fail")?;
+        .context("this kernel does not support failing allocations")?;
     Err(Command::new(program).args(arguments).exec().into())
 }

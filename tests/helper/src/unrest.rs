@@ -21,8 +21,8 @@ use crate::files::Tree;
 
 /// Reclaim and reading beside the steps.
 ///
-/// They do not change the result of any step, and make pages leave and come back while the steps
-/// change them.
+/// They do not change the result of any step, and make pages leave the page cache and be read again
+/// while the steps change them.
 #[derive(Debug)]
 pub(crate) struct Unrest {
     /// Locked shared while a file is open or reclaimed from, because the filesystem cannot be

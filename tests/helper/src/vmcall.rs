@@ -11,8 +11,8 @@ pub(crate) fn vmcall(number: u64) -> i64 {
     let amd =
         vendor.ebx == u32::from_le_bytes(*b"Auth") || vendor.ebx == u32::from_le_bytes(*b"Hygo");
     let mut result = number;
-    // SAFETY: the hypervisor changes no register but rax. rbx is not ours to
-    // name as an operand, hence the exchange.
+    // SAFETY: The hypervisor changes no register but rax. The compiler reserves rbx and does not
+    // accept it as an operand, so that it is exchanged with another register.
     unsafe {
         if amd {
             asm!(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What Rust cannot say: threads bound to their processors, hypercalls, memory
- * the kernel was told to leave alone, and results as module parameters.
+ * The parts that Rust cannot express: threads bound to their processors,
+ * hypercalls, memory that the kernel does not use, and results as module
+ * parameters.
  */
 
 #include <linux/cpu.h>

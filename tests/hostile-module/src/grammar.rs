@@ -161,8 +161,8 @@ pub(crate) fn order(
     Order { first, run }
 }
 
-/// Lets the host defer a get, now and then with the ticket of one that it has deferred for any task of
-/// this guest.
+/// Lets the host defer a get, now and then with the ticket of one that it has deferred for any task
+/// of this guest.
 fn defer(draft: &mut Draft, dice: &mut Dice) {
     let ticket = match dice.below(8) {
         0..5 => 0,

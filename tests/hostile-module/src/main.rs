@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The kernel module of a hostile guest: it sends the host whatever a guest can send.
+//! The kernel module of a hostile guest: it sends the host everything that a guest can send.
 //!
-//! Each processor has a [`worker`] that composes requests ([`draft`], [`grammar`]) by rolling
-//! [`dice`] and sends them. The answers must be documented statuses, pages that come back must be
-//! those that were put, and the guest itself must not be damaged: all memory that the host is asked
-//! to write is in an arena that this kernel does not use (`memmap=` on its command line).
+//! Each processor has a [`worker`] that composes random requests ([`draft`], [`grammar`], [`dice`])
+//! and sends them. The answers must be documented statuses, pages that are returned must be those
+//! that were put, and the guest itself must not be damaged: all memory that the host is asked to
+//! write is in an arena that this kernel does not use (`memmap=` on its command line).
 //!
 //! Results are module parameters (`shim/crew.c`): `running` falls to zero at the end.
 
@@ -39,7 +39,7 @@ module! {
         },
         seed: u64 {
             default: 1,
-            description: "What all randomness follows from",
+            description: "Seed of all random numbers",
         },
         requests: u64 {
             default: 1000000,
@@ -51,7 +51,7 @@ module! {
         },
         moving_base: u64 {
             default: 0,
-            description: "Guest-physical address of memory that comes and goes, for mode 9",
+            description: "Guest-physical address of hot-plugged memory, for mode 9",
         },
         moving_size: u64 {
             default: 0,

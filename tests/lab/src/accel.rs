@@ -30,7 +30,7 @@ impl Accel {
     }
 }
 
-/// Returns whether guests of this machine's KVM are offered virtualisation themselves.
+/// Returns whether this machine's KVM offers virtualisation to its guests.
 fn nests() -> bool {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let able = cpu

@@ -35,7 +35,7 @@ use crate::{
 /// repeated and counted ([`Lab::retries`]).
 const BOOT_ATTEMPTS: usize = 3;
 
-/// L1 showed no sign of life.
+/// The error that L1 showed no sign of life.
 #[derive(Debug)]
 struct Silent;
 

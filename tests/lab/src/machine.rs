@@ -401,5 +401,5 @@ impl fmt::Debug for Machine {
 }
 
 pub(crate) fn unexpected<T>(answer: &Answer) -> Result<T> {
-    bail!("the agent answered something else: {answer:?}")
+    bail!("the agent's answer has another type: {answer:?}")
 }

@@ -222,7 +222,7 @@ impl Context {
             .push(Regex::new(pattern).expect("the pattern is valid"));
     }
 
-    /// Prints a message for the person who waits.
+    /// Prints a progress message.
     pub fn say(&self, text: impl AsRef<str>) {
         eprintln!("    {}: {}", self.scenario, text.as_ref());
     }

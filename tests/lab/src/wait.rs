@@ -34,7 +34,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
             return Ok(found);
         }
         if start.elapsed() > PATIENCE {
-            bail!("waited for {} s in vain until {what}", PATIENCE.as_secs());
+            bail!("waited too long, {} s, until {what}", PATIENCE.as_secs());
         }
         thread::sleep(PAUSE);
     }

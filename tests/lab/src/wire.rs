@@ -32,7 +32,7 @@ pub(crate) fn device(machine: &Machine) -> Result<String> {
     let find = format!("grep -lx {NAME} /sys/class/virtio-ports/*/name");
     let found = machine.shell(find).context("the lab is not wired")?;
     let port = Path::new(found.trim()).parent().and_then(Path::file_name);
-    let port = port.with_context(|| format!("{found:?} is no port"))?;
+    let port = port.with_context(|| format!("{found:?} is not the path of a port"))?;
     Ok(format!("/dev/{}", port.to_string_lossy()))
 }
 

@@ -14,7 +14,7 @@ pub struct Pace {
 impl Pace {
     const LATE: Duration = Duration::from_secs(1);
 
-    /// Returns a pace with the first request after `delay`, and one `every` so often after that.
+    /// Returns a pace whose first request is due after `delay`, and each further one `every` later.
     #[must_use]
     pub fn new(start: Instant, delay: Duration, every: Duration) -> Self {
         Self {

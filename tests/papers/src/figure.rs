@@ -58,7 +58,7 @@ pub enum Part {
         /// The bars.
         bars: Vec<Bar>,
     },
-    /// Not built yet.
+    /// Not shown, for this reason.
     Missing(&'static str),
 }
 

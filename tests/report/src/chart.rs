@@ -3,12 +3,12 @@
 //! Charts as inline SVG without scripts, fonts or external resources.
 //!
 //! A [`Timeline`] is a stack of panels with a common time axis; a [`Ladder`] compares a few
-//! situations in each row on a logarithmic axis; [`Bars`] has values of items, [`Lines`] curves over
-//! a quantity, and [`Spread`] histograms of latencies. Colours are Okabe and Ito's, which everyone
-//! can distinguish, and are never the only mark.
+//! situations in each row on a logarithmic axis; [`Bars`] has values of items, [`Lines`] curves
+//! over a quantity, and [`Spread`] histograms of latencies. Colours are Okabe and Ito's, which
+//! everyone can distinguish, and are never the only mark.
 //!
-//! Labels have lines of their own, of which the length is estimated from above, so that none is over
-//! another one.
+//! Labels are on lines of their own. Their lengths are estimated from above, so that no label
+//! overlaps another.
 
 mod bars;
 mod ladder;

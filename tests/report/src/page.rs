@@ -110,7 +110,7 @@ where
         .into_iter()
         .map(|row| row.into_iter().collect())
         .collect();
-    // A heading stands over its numbers.
+    // A heading is aligned like the numbers below it.
     let class = |column: usize| {
         let first = rows.first().and_then(|row| row.get(column));
         first.map_or("", |cell| cell.class)

@@ -18,7 +18,7 @@ use crate::{
 /// again.
 pub(crate) const APART: Scenario = Scenario {
     name: "apart",
-    about: "two VMs find each its own pages, none that was refused, and hook nothing without a host",
+    about: "each of two VMs gets its own pages only, and hooks no function without a host",
     quick: true,
     run,
 };
@@ -40,7 +40,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     for side in [&one, &two] {
         side.guest.load_module(GUEST, &[])?;
-        side.alone().context("before there was a host")?;
+        side.alone().context("before the host module was loaded")?;
     }
     stage.load_host(CAPACITY_MIB)?;
     for side in [&one, &two] {
@@ -62,7 +62,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     stage.host().unload_module(HOST)?;
     for side in [&one, &two] {
-        side.alone().context("after the host's module went")?;
+        side.alone().context("after the host module was unloaded")?;
     }
     Ok(vec![
         Target::at_least(

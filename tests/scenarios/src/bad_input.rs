@@ -15,7 +15,7 @@ use crate::{
 /// Tries wrong arguments, users, machines and moments.
 pub(crate) const BAD_INPUT: Scenario = Scenario {
     name: "bad-input",
-    about: "what cannot be done is refused with a clear word and changes nothing",
+    about: "impossible requests are refused with a clear message, and change nothing",
     quick: true,
     run,
 };
@@ -144,7 +144,7 @@ fn wrong_machine(host: &Machine, guest: &Machine) -> Result<()> {
     let log = host.exec_ok(["dmesg"])?;
     ensure!(
         log.contains("not running under KVM"),
-        "the log does not say why:\n{log}"
+        "the log does not have the reason:\n{log}"
     );
     Ok(())
 }
@@ -172,9 +172,12 @@ fn wrong_moment(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     stage::attached(guest)?;
     let vms = ddctl::vms(stage.host())?;
     let weight = ddctl::vm(&vms, "one")?.container("a")?.weight;
-    ensure!(weight == 30, "the new host has weight {weight}");
+    ensure!(
+        weight == 30,
+        "the container has weight {weight} at the new host"
+    );
     guest.unload_module(GUEST)?;
-    wait::until("the host lost its guest", || {
+    wait::until("the host has dropped the guest's pages", || {
         Ok((ddctl::host(stage.host())?.used_pages == 0).then_some(()))
     })
 }

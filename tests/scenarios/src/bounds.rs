@@ -22,7 +22,7 @@ use crate::{
 /// Tests one guest with and without a host.
 pub(crate) const BOUNDS: Scenario = Scenario {
     name: "bounds",
-    about: "what is tried, remembered and looked at again and again has a bound",
+    about: "the repeated work of the guest module is bounded, and leaves nothing behind",
     quick: false,
     run,
 };
@@ -110,7 +110,10 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
         Ok(ddctl::counters(guest)? - before)
     };
     let full = skipped()?;
-    ensure!(full.put_skipped_slots > 0, "all found a place: {full:?}");
+    ensure!(
+        full.put_skipped_slots > 0,
+        "all pages found a place: {full:?}"
+    );
     take_all_places(guest)?;
     stage.host().unload_module(HOST)?;
     stage::alone(guest)?;

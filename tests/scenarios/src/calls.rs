@@ -18,7 +18,7 @@ use crate::{
 /// Tests one kind after the other.
 pub(crate) const CALLS: Scenario = Scenario {
     name: "calls",
-    about: "calls wait for no memory of a guest, end no later session, and VMs have a limit",
+    about: "calls never wait for guest memory, stale calls change nothing, and VMs are limited",
     quick: true,
     run,
 };
@@ -117,7 +117,7 @@ fn sessions(host: &Machine) -> Result<()> {
     );
     ensure!(
         said["rolled_back"] == "Stale" && said["after"] == "Stale",
-        "a session goes on after a rollback: {said}"
+        "a session continues after a rollback: {said}"
     );
     Ok(())
 }
@@ -129,9 +129,10 @@ fn orphan(host: &Machine) -> Result<()> {
     let orphaned = vms.iter().all(|vm| vm.pid.is_none() && vm.name.is_none());
     ensure!(vms.len() == 1 && orphaned, "{vms:#?}");
     host.exec_ok(["kill", &said["heir"].to_string()])?;
-    wait::until("the VM ends with its heir", || {
-        Ok(ddctl::vms(host)?.is_empty().then_some(()))
-    })
+    wait::until(
+        "the VM is forgotten after the process that held it ended",
+        || Ok(ddctl::vms(host)?.is_empty().then_some(())),
+    )
 }
 
 fn device(host: &Machine) -> Result<()> {
@@ -139,7 +140,7 @@ fn device(host: &Machine) -> Result<()> {
     ensure!(said["own"] == true, "{said}");
     ensure!(
         said["put"] == false && said["get"] == false,
-        "the host touched a device: {said}"
+        "the host accessed memory of a device: {said}"
     );
     Ok(())
 }
@@ -171,10 +172,10 @@ fn absent(stage: &Stage<'_>) -> Result<Duration> {
     ensure!(said["get"]["done"] == false, "{said}");
     ensure!(
         said["again"]["done"] == false,
-        "what was asked for in vain is still there: {said}"
+        "pages are still stored although a get of them failed: {said}"
     );
     let vms = ddctl::vms(host)?;
-    let stats = vms.first().context("the attacker is registered")?.stats;
+    let stats = vms.first().context("the attacker is not registered")?.stats;
     ensure!(
         stats.put_refused_absent > 0 && stats.put_refused_fault == 0,
         "{stats:?}"

@@ -24,7 +24,7 @@ impl Stat {
     pub(crate) fn get(&self, name: &str) -> Result<u64> {
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
         let found = self.0.lines().find_map(value);
-        found.with_context(|| format!("memory.stat does not tell {name}"))
+        found.with_context(|| format!("memory.stat has no line `{name}`"))
     }
 }
 

@@ -87,7 +87,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let config = config.kernel_arg("init_on_alloc=0");
     let config = config.disks(&disks, Throttle::NONE);
     let guest = stage.lab.start_guest(&config)?;
-    let plain = disks.last().context("there are disks")?;
+    let plain = disks.last().context("there are too few disks")?;
     let mut targets = vec![attach::hold(&guest, plain)?];
     ddctl::run(&guest, "container set-weight default 0")?;
 

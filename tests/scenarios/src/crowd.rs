@@ -17,7 +17,7 @@ use crate::{
 /// Runs mini VMs in a host with a tier of which each is entitled to half a megabyte.
 pub(crate) const CROWD: Scenario = Scenario {
     name: "crowd",
-    about: "200 VMs share a tier: idle ones keep theirs, and a short host takes in proportion",
+    about: "200 VMs share a tier: idle ones keep pages, and reclaim takes from all in proportion",
     quick: false,
     run,
 };
@@ -54,17 +54,17 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     crowd.go_on("busy")?;
     let busy = used(host)?;
-    // This asks for as much as the kernel can ask for, down to the floor.
+    // This makes the kernel ask for as much as it can, down to the floor.
     host.write_file("/proc/sys/vm/drop_caches", "2")?;
     let short = used(host)?;
     let taken = busy.iter().zip(&short).map(lost).min();
     ensure!(
         taken.is_some_and(|pages| pages > 0),
-        "a VM lost nothing: {busy:?} {short:?}"
+        "a VM lost no page: {busy:?} {short:?}"
     );
 
     let asked = crowd.go_on("asked")?;
-    ensure!(asked["wrong"] == 0, "VMs got pages of others: {asked}");
+    ensure!(asked["wrong"] == 0, "VMs got wrong pages: {asked}");
     let hits = asked["hits"].as_u64().context("hits")?;
     accounting::check(host)?;
 
@@ -91,7 +91,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "",
         ),
         Target::at_most(
-            // What it takes depends on what a VM happens to have, which differs by a batch.
+            // The amount depends on the pages that a VM has at that moment, which differ by a
+            // batch.
             "crowd: pages that a short host left to a VM, most by least",
             1.5,
             spread(&short),

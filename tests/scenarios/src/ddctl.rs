@@ -60,7 +60,7 @@ pub(crate) struct Container {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Vms {
     pub(crate) vms: Vec<Vm>,
-    /// The time of the picture, if it is one of a series.
+    /// The time of the output, if it is one of a series.
     pub(crate) time: Option<String>,
 }
 
@@ -158,14 +158,14 @@ impl Vm {
     }
 }
 
-/// Returns the VM of a guest's name.
+/// Returns the VM with a guest's name.
 pub(crate) fn vm<'a>(vms: &'a [Vm], name: &str) -> Result<&'a Vm> {
     vms.iter()
         .find(|vm| vm.name.as_deref() == Some(name))
         .with_context(|| format!("the host has no VM {name}"))
 }
 
-/// Returns the container of a name.
+/// Returns the container with this name.
 pub(crate) fn container<'a>(containers: &'a [Container], name: &str) -> Result<&'a Container> {
     let found = containers.iter().find(|one| one.name == name);
     found.with_context(|| format!("there is no container {name}"))

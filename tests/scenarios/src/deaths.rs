@@ -19,7 +19,7 @@ use crate::{
 /// VMMs are killed at random moments and by several signals.
 pub(crate) const DEATHS: Scenario = Scenario {
     name: "deaths",
-    about: "VMMs are killed 20 times; each time all is freed within a second",
+    about: "VMMs are killed 20 times, and all pages are freed within a second each time",
     quick: false,
     run,
 };
@@ -64,7 +64,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ensure!(left.vms == 0 && left.used_pages == 0, "left: {left:?}");
     ensure!(left.counters.vms_came == left.counters.vms_went, "{left:?}");
     before.check("VMs were killed")?;
-    let slowest = times.iter().max().context("no VM died that was known")?;
+    let slowest = times
+        .iter()
+        .max()
+        .context("the host knew no VM that was killed")?;
     Ok(vec![Target::at_most(
         format!(
             "deaths: from the signal until all pages were freed, at worst of {}",
@@ -98,7 +101,7 @@ fn die_often(
         let insmod = guest.spawn(&Command::new(insmod.map(str::to_owned)))?;
         let mut known = None;
         if death % 3 > 0 {
-            wait::until("the module is there", || {
+            wait::until("the module is loaded", || {
                 Ok(guest.has_module(GUEST)?.then_some(()))
             })?;
             known = Some(attached(&guest)?);

@@ -37,7 +37,7 @@ impl<'a> Events<'a> {
     /// Waits until the host reports that the pages of a VM are freed. Returns the time since
     /// `since`, which is a time of [`clock`].
     pub(crate) fn went(&self, vm: u32, since: Duration) -> Result<Duration> {
-        let what = format!("{} says that VM {vm} went", self.host.name());
+        let what = format!("{} reports that VM {vm} went away", self.host.name());
         wait::until(&what, || {
             let told = self.follower.output()?;
             // The last line may be incomplete.
@@ -57,7 +57,7 @@ impl<'a> Events<'a> {
 pub(crate) fn clock(host: &Machine) -> Result<Duration> {
     let text = ddctl::run(host, "--json --host stats --watch=0.1 --count=1")?;
     let picture: ddctl::Vms = serde_json::from_str(&text).with_context(|| text.clone())?;
-    parse(&picture.time.context("a picture without time")?)
+    parse(&picture.time.context("the output has no time")?)
 }
 
 /// Parses a time as `ddctl` prints it.

@@ -27,7 +27,7 @@ use crate::{
 /// Provokes all faults one after the other.
 pub(crate) const FAULTS: Scenario = Scenario {
     name: "faults",
-    about: "processors, memory, signals, disks fail under a tortured guest; it and its host sleep",
+    about: "faults of processors, memory and disks, signals and suspends under a tortured guest",
     quick: false,
     run,
 };
@@ -127,10 +127,10 @@ impl<'a> Patient<'a> {
     /// Returns all faults.
     fn faults() -> [(&'static str, Fault<'a>); 11] {
         [
-            ("a processor of the host went", |patient| {
+            ("a processor of the host was offline", |patient| {
                 without_processor(patient.stage.host(), &patient.guest)
             }),
-            ("a processor of the guest went", |patient| {
+            ("a processor of the guest was offline", |patient| {
                 without_processor(&patient.guest, &patient.guest)
             }),
             ("its VMM was stopped", Self::stop),
@@ -141,13 +141,13 @@ impl<'a> Patient<'a> {
             }),
             ("memory was plugged in and taken out", Self::replug),
             ("the host was short of memory", Self::short),
-            ("the store was taken away and given back", Self::flap),
+            ("the capacity was changed repeatedly", Self::flap),
             // This is the last, because a guest that had slept was seen to ignore memory that was
             // plugged in.
-            ("the guest slept", |patient| {
+            ("the guest was suspended", |patient| {
                 suspend::to_memory(&patient.guest, &patient.guest)
             }),
-            ("the host slept", |patient| {
+            ("the host was suspended", |patient| {
                 suspend::to_memory(patient.stage.host(), &patient.guest)
             }),
         ]
@@ -161,7 +161,9 @@ impl<'a> Patient<'a> {
     fn stop(&mut self) -> Result<()> {
         let host = self.stage.host();
         let vms = ddctl::vms(host)?;
-        let pid = ddctl::vm(&vms, "one")?.pid.context("its VMM is gone")?;
+        let pid = ddctl::vm(&vms, "one")?
+            .pid
+            .context("the guest's VMM has ended")?;
         for _ in 0..3 {
             vmm::freeze(host, &self.guest, pid)?;
             let start = Instant::now();
@@ -170,7 +172,7 @@ impl<'a> Patient<'a> {
             self.slowest = self.slowest.max(start.elapsed());
             ensure!(
                 left <= stage::pages(CAPACITY_MIB << 18),
-                "{left} pages left"
+                "{left} pages are left"
             );
             self.capacity(CAPACITY_MIB)?;
             vmm::thaw(&self.guest)?;
@@ -228,7 +230,7 @@ impl<'a> Patient<'a> {
         hog.until(|| Ok(Memory::now(host)?.kib("MemAvailable")? < SHORT_KIB))?;
         Storm::some_hits(&self.guest)?;
         // Pages that guests read may not be stored again, because memory is missing.
-        wait::until("the store gave what it has", || {
+        wait::until("the tier has given all pages that it can give", || {
             host.write_file("/proc/sys/vm/drop_caches", "2")?;
             let now = ddctl::host(host)?;
             let gave = now.counters.shrunk > before || now.used_pages <= now.floor_pages;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A guest's kernel sends the host whatever a guest can send, beside a guest that works: the host
-//! stays well, the other guest's data right and its share that of its weight.
+//! The kernel of a guest sends the host everything that a guest can send, while another guest
+//! works. The host keeps working, the data of the other guest stays right, and its share is that of
+//! its weight.
 
 pub(crate) mod fuzzer;
 mod moving;
@@ -34,7 +35,7 @@ use share::Shares;
 /// Sends up to a million requests: first valid ones, to put pressure on the victim, then all kinds.
 pub(crate) const HOSTILE: Scenario = Scenario {
     name: "hostile",
-    about: "whatever a guest sends, the host stays well and other guests get what is theirs",
+    about: "a host survives all that a guest sends, and other guests keep their data and shares",
     quick: false,
     run,
 };
@@ -146,10 +147,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     unload(&stage, &victim, &hostile)?;
     device.forget(host)?;
-    before.check("a guest had attacked")?;
+    before.check("the attack of a guest")?;
     die(&stage, hostile)?;
     host.unload_module(HOST)?;
-    before.check("a guest had died while it attacked")?;
+    before.check("an attacking guest was killed")?;
     Ok(targets)
 }
 
@@ -352,7 +353,7 @@ impl Victim<'_> {
         let sum = self.guest.read(&spec)?;
         ensure!(
             sum.digest.as_deref() == Some(self.digest.as_str()),
-            "the victim read something else than what is on its disk: {sum:?}"
+            "the victim read other content than that of its disk: {sum:?}"
         );
         Ok(())
     }
@@ -371,7 +372,9 @@ impl Victim<'_> {
             });
             let done = something();
             stop.store(true, Ordering::Relaxed);
-            let passes: Result<u64> = reading.join().map_err(|_| anyhow!("the reader died"))?;
+            let passes: Result<u64> = reading
+                .join()
+                .map_err(|_| anyhow!("the reading thread panicked"))?;
             Ok((done?, passes?))
         })
     }
@@ -396,7 +399,10 @@ fn call_from_user_mode(guest: &Machine) -> Result<()> {
     let number = ddabi::hypercall::NUMBER.to_string();
     let times = USER_CALLS.to_string();
     let answer = guest.exec_ok(["ddhelper", "vmcall", &number, "--times", &times])?;
-    ensure!(answer.trim() == REFUSED, "user mode was answered {answer}");
+    ensure!(
+        answer.trim() == REFUSED,
+        "a hypercall from user mode returned {answer}"
+    );
     Ok(())
 }
 

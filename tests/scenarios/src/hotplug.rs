@@ -58,7 +58,7 @@ impl<'a> Bay<'a> {
         let device = json!({"driver": "pc-dimm", "id": "dimm", "memdev": "bank"});
         self.vmm
             .ask(&json!({"execute": "device_add", "arguments": device}))?;
-        let address = self.address()?.context("it was just plugged in")?;
+        let address = self.address()?.context("the memory was not plugged in")?;
         let state = state(address);
         wait::until("the guest has the memory", || {
             Ok(self.guest.read_text(&state).ok().map(drop))
@@ -70,7 +70,7 @@ impl<'a> Bay<'a> {
     pub(crate) fn unplug(&self) -> Result<()> {
         let address = self.address()?.context("nothing is plugged in")?;
         let state = state(address);
-        wait::until("the guest has left the memory", || {
+        wait::until("the guest's kernel has released the memory", || {
             // The kernel gives up if a page cannot be moved at that moment.
             let left = self.guest.write_file(&state, "offline").is_ok()
                 || self.guest.read_text(&state)?.trim() == "offline";
@@ -79,7 +79,7 @@ impl<'a> Bay<'a> {
         let device = json!({"id": "dimm"});
         self.vmm
             .ask(&json!({"execute": "device_del", "arguments": device}))?;
-        wait::until("the memory is out", || {
+        wait::until("the memory is unplugged", || {
             Ok(self.address()?.is_none().then_some(()))
         })?;
         let memory = json!({"id": "bank"});

@@ -20,7 +20,7 @@ use crate::{
 /// processor that another task needs all the time. The machines' clocks count instructions.
 pub(crate) const LATENCY: Scenario = Scenario {
     name: "latency",
-    about: "an urgent task waits for no more than a part of a large folio",
+    about: "an urgent task is not delayed for longer than the work on a part of a large folio",
     quick: false,
     run,
 };

@@ -3,8 +3,8 @@
 //! Tests on real kernels, with one promise, or a few related ones, in each file.
 //!
 //! A scenario sets a [`stage`], works on it, and compares its observations with the counters of
-//! `ddctl` ([`counters`]) and with content that was made outside of the machines. The [`accounting`]
-//! must balance after each of them.
+//! `ddctl` ([`counters`]) and with content that was made outside of the machines. The
+//! [`accounting`] must balance after each of them.
 
 mod accounting;
 mod allocations;

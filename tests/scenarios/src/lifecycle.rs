@@ -84,12 +84,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         stage::attach(&guest)?;
         add_containers(&guest)?;
 
-        Storm::some_hits(&guest).context("after the guest module was away")?;
+        Storm::some_hits(&guest).context("after the guest module was reloaded")?;
         stage.host().unload_module(HOST)?;
         stage.load_host(CAPACITY_MIB)?;
         attached(&guest)?;
     }
-    Storm::some_hits(&guest).context("after the host module was away")?;
+    Storm::some_hits(&guest).context("after the host module was reloaded")?;
     let moved = migrate(&stage, &vmm).context("the guest is migrated")?;
     drop(guest);
     attached(&moved)?;
@@ -136,7 +136,7 @@ fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
             Ok(there.exit.success().then_some(()))
         })?;
         vmm.migrate(&format!("unix:{socket}"))?;
-        arriving.join().expect("it does not panic")
+        arriving.join().expect("the thread does not panic")
     })
 }
 

@@ -50,7 +50,7 @@ impl Memory {
     /// Returns the value of a line in KiB.
     pub(crate) fn kib(&self, name: &str) -> Result<u64> {
         let value = self.0.get(name).copied();
-        value.with_context(|| format!("/proc/meminfo does not tell {name}"))
+        value.with_context(|| format!("/proc/meminfo has no line `{name}`"))
     }
 
     /// Returns the free memory in KiB, including the processors' lists.

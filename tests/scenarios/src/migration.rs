@@ -104,19 +104,19 @@ fn migrate(
         // The guest's agent answers once the guest has arrived.
         let arriving = scope.spawn(|| to.start_guest(&config));
         vmm.migrate(&outgoing)?;
-        arriving.join().expect("it does not panic")
+        arriving.join().expect("the thread does not panic")
     })?;
     let left = ddctl::host(from.host())?.used_pages;
-    ensure!(left > 0, "the host kept nothing that it could give back");
+    ensure!(left > 0, "the old host holds no page of the guest");
     let signalled = events::clock(from.host())?;
     guest.kill(9)?;
     let took = events.went(number, signalled)?;
-    wait::until("the host has forgotten who left", || {
+    wait::until("the old host has forgotten the VM", || {
         let host = ddctl::host(from.host())?;
         Ok((host.vms == 0 && host.used_pages == 0).then_some(()))
     })?;
     attached(&arrived)?;
     let after = ddctl::counters(&arrived)?.sessions;
-    ensure!(after > before, "it went on with the session it had");
+    ensure!(after > before, "the guest continued its old session");
     Ok((arrived, took))
 }

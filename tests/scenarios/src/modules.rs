@@ -16,7 +16,7 @@ use crate::{
 /// Loads and unloads each module repeatedly while the other one is busy.
 pub(crate) const MODULES: Scenario = Scenario {
     name: "modules",
-    about: "both modules come and go under load and leave nothing behind",
+    about: "both modules are loaded and unloaded under load, and leave nothing behind",
     quick: false,
     run,
 };
@@ -64,8 +64,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let left = ddctl::host(stage.host())?;
     ensure!(left.used_pages == 0, "pages are left: {left:?}");
     stage.host().unload_module(HOST)?;
-    guest_before.check("the guest module came and went")?;
-    host_before.check("the host module came and went")?;
+    guest_before.check("the guest module was loaded and unloaded")?;
+    host_before.check("the host module was loaded and unloaded")?;
     Ok(Vec::new())
 }
 

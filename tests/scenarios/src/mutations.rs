@@ -60,7 +60,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     for scenario in mutations.iter().flat_map(|mutation| mutation.scenarios) {
         if !clean.contains_key(scenario.name) {
             let provoked = context.provoke(scenario, None);
-            context.say(format!("nothing broken: {}: {provoked:?}", scenario.name));
+            context.say(format!("without mutation: {}: {provoked:?}", scenario.name));
             clean.insert(scenario.name, provoked);
         }
     }
@@ -165,7 +165,7 @@ mod tests {
         let judge = |provoked| mutation.judge(provoked).0;
         let failed = |why: &str| judge(Provoked::Failed(why.to_owned()));
         assert_eq!(failed("Tally { let_in: 3 }"), Outcome::Noticed);
-        assert_eq!(failed("waited for 300 s in vain"), Outcome::Otherwise);
+        assert_eq!(failed("waited too long, 300 s"), Outcome::Otherwise);
         assert_eq!(judge(Provoked::Passed), Outcome::Unnoticed);
         let lab = Provoked::NotBooted("L1 died: let_in".to_owned());
         assert_eq!(judge(lab), Outcome::Inconclusive);

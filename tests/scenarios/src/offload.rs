@@ -18,10 +18,10 @@ use crate::{
     stage::{self, Stage},
 };
 
-/// Runs two guests that are busy in turn, in three ways.
+/// Runs two guests that are busy alternately, in three ways.
 pub(crate) const OFFLOAD: Scenario = Scenario {
     name: "offload",
-    about: "idle guests' page cache goes to the store: less memory, no slow start",
+    about: "idle guests' page cache goes to the store: this saves memory, and guests resume fast",
     quick: false,
     run,
 };
@@ -37,8 +37,8 @@ const DISK: Throttle = Throttle {
     iops: Some(150),
     bytes_per_s: Some(60 << 20),
 };
-/// Number of requests right after a guest was idle, and of those that follow: half a minute, in
-/// which pages from the store are paid for once.
+/// Number of requests right after a guest was idle, and of those that follow. The latter take half
+/// a minute, in which each page is fetched from the store once.
 const FIRST: u64 = 3_000;
 const REST: u64 = 600_000;
 /// Memory of a container from which nothing more can be taken: policyd leaves the last 16 MiB to
@@ -80,7 +80,7 @@ struct Measured {
     rate_after_idle: f64,
 }
 
-/// Memory that the store gave back by hand.
+/// Memory that the store gave back when its capacity was lowered by hand.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Shrunk {
     mib: f64,
@@ -97,7 +97,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let (kept, _) = measure(&stage, Way::Kept)?;
     let (dropped, _) = measure(&stage, Way::Dropped)?;
     let (offloaded, shrunk) = measure(&stage, Way::Offloaded)?;
-    let shrunk = shrunk.context("the store was not shrunk")?;
+    let shrunk = shrunk.context("there is no measurement of the shrunk store")?;
     for one in [&kept, &dropped, &offloaded] {
         context.say(format!("{one:.0?}"));
     }
@@ -156,7 +156,7 @@ fn disk(stage: &Stage<'_>, name: &str) -> Result<Disk> {
     stage.disk(name, vec![hot, FileSpec::new("once", ONCE_MIB << 20, 2)])
 }
 
-/// Makes two guests read much, then work in turn.
+/// Makes two guests read much, then work alternately.
 fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
     if way == Way::Offloaded {
         stage.load_host(STORE_MIB)?;

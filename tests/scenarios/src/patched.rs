@@ -20,7 +20,7 @@ pub type Patches = Vec<&'static str>;
 ///
 /// # Errors
 ///
-/// Fails if `DD_ONLY` names a mutation that there is not.
+/// Fails if `DD_ONLY` names a mutation that does not exist.
 pub fn patched_builds(scenario: &str) -> Result<BTreeSet<Patches>> {
     if scenario == mutations::MUTATIONS.name {
         let wanted = mutations::wanted()?;

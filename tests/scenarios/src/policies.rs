@@ -20,7 +20,7 @@ use crate::{
 /// under load.
 pub(crate) const POLICIES: Scenario = Scenario {
     name: "policies",
-    about: "policies keep part of a loop and a hot set from a scan, and change under load",
+    about: "policies keep a part of a loop, protect a hot set from a scan, and change under load",
     quick: false,
     run,
 };
@@ -130,12 +130,12 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     let fifo = go_round(guest, meter, "fifo", (2, 2))?;
     let curve = ddctl::curve(guest, READER)?;
     let mru = go_round(guest, meter, "mru", (4, 4))?;
-    // With each sight of the pages they rise by a class, three times, and each time all of them are
-    // replaced. Later, puts in flight while the pool fills up make passes uneven: single passes hit
-    // between 2 and 47 %, so that only the mean of many of them is meaningful.
+    // Pages rise by a class each time that they are seen again, three times in all, and all of them
+    // are replaced each time. Later, puts in flight while the pool fills up make passes uneven:
+    // single passes hit between 2 and 47 %, so that only the mean of many of them is meaningful.
     let adaptive = go_round(guest, meter, "adaptive", (7, 18))?;
     // Six tenths of the pages that fit into the share. Between 27 and 36 % were hit, less if many
-    // puts are in flight when the guest learns of the room.
+    // puts are in flight when the guest learns that there is free room.
     let most_of_share = percent(SHARE_MIB << 20, LOOP) * 0.6;
     let hits = |policy: &str| format!("policies: reads of a loop from the host with {policy}");
     let most = curve.last().map_or(0, |point| point.hits);

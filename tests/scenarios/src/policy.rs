@@ -54,12 +54,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     guest.cgroup("apps/b", &[])?;
     site.shows(
-        "when one came",
+        "after a container was created",
         &[("app a", 20), ("app b", 20), ("default", 5), ("web", 60)],
     )?;
     guest.exec_ok(["rmdir", "/sys/fs/cgroup/apps/a"])?;
     let left = [("app b", 20), ("default", 5), ("web", 60)];
-    site.shows("when one went", &left)?;
+    site.shows("after a container was removed", &left)?;
 
     let second = FIRST.replace("60", "70").replace("20", "30");
     reload(&guest, &mut policyd, &second)?;
@@ -76,14 +76,15 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     guest.unload_module(GUEST)?;
     attach(&guest)?;
     site.shows("after the guest module was loaded again", &new)?;
-    wait::until("the guest's coming is an event", || {
-        Ok(events.output()?.contains("vm-came").then_some(()))
-    })?;
+    wait::until(
+        "the registration of the guest is reported as an event",
+        || Ok(events.output()?.contains("vm-came").then_some(())),
+    )?;
     stage.host().unload_module(HOST)?;
     let (exit, told) = (events.wait()?, events.output()?);
     ensure!(
         !exit.success() && told.contains("is not loaded"),
-        "the events ended ({exit:?}) with:\n{told}"
+        "ddctl events ended ({exit:?}) with:\n{told}"
     );
     stage.load_host(CAPACITY_MIB)?;
     attached(&guest)?;

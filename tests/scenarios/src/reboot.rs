@@ -19,7 +19,7 @@ use crate::{
 /// Changes a file each time while a kernel or module is absent.
 pub(crate) const REBOOT: Scenario = Scenario {
     name: "reboot",
-    about: "modules reloaded, guest reset, migrating, kexec, a crash kernel: no old page is ever seen",
+    about: "no old page is read after reloads of modules, a reset, kexec, a crash, or migration",
     quick: false,
     run,
 };
@@ -57,7 +57,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     guest.unload_module(GUEST)?;
     file.replace(1)?;
     stage::attach(&guest)?;
-    file.check(1).context("the guest module was away")?;
+    file.check(1)
+        .context("after the guest module was reloaded")?;
 
     file.cache(1)?;
     stage.host().unload_module(HOST)?;
@@ -67,7 +68,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage::alone(&guest)?;
     stage.load_host(CAPACITY_MIB)?;
     attached(&guest)?;
-    file.check(2).context("the host module was away")?;
+    file.check(2)
+        .context("after the host module was reloaded")?;
 
     file.cache(2)?;
     let vmm = Vmm::new(stage.host(), &guest);
@@ -134,7 +136,10 @@ fn migrate(vmm: &Vmm<'_>, file: &File<'_>) -> Result<u64> {
     let before = ddctl::counters(guest)?;
     file.check(4)?;
     let after = ddctl::counters(guest)?;
-    ensure!(after.get_asked > before.get_asked, "the host was not asked");
+    ensure!(
+        after.get_asked > before.get_asked,
+        "no page was requested from the host"
+    );
     vmm.ask(&json!({"execute": "migrate_cancel"}))?;
     wait::until("the migration has ended", || {
         let answer = vmm.ask(&json!({"execute": "query-migrate"}))?;
@@ -189,7 +194,7 @@ impl File<'_> {
         let used = ddctl::host(self.stage.host())?.used_pages;
         ensure!(
             hits > pages(LEN) / 2 && used > pages(LEN) / 2,
-            "only {hits} pages came from the host, which holds {used}"
+            "only {hits} pages came from the host, which then held {used}"
         );
         Ok(())
     }

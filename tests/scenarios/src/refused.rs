@@ -10,7 +10,7 @@ use crate::stage::{GUEST, HOST};
 /// Runs on a kernel with `PREEMPT_RT`: `cargo xtask test vm refused --flavour rt-amd64`.
 pub(crate) const REFUSED: Scenario = Scenario {
     name: "refused",
-    about: "kernels with PREEMPT_RT are refused by name, by both modules and by ddctl doctor",
+    about: "both modules and ddctl doctor refuse kernels with PREEMPT_RT, and name the reason",
     quick: false,
     run,
 };
@@ -40,13 +40,13 @@ fn is_refused(machine: &Machine, module: &str) -> Result<()> {
         log.contains(&format!(
             "{module}: kernels with PREEMPT_RT are not supported"
         )),
-        "{module} did not say why:\n{log}"
+        "{module} did not report the reason:\n{log}"
     );
     let output = machine.exec(["ddctl", "doctor"])?;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(
         !output.exit.success() && said.contains("PREEMPT_RT"),
-        "ddctl doctor does not say so:\n{said}"
+        "ddctl doctor does not report it:\n{said}"
     );
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::{
 /// Runs a rootless podman beside that of root.
 pub(crate) const ROOTLESS: Scenario = Scenario {
     name: "rootless",
-    about: "a user's own podman and systemd beside a controlled container that is called the same",
+    about: "a user's containers and units that have the name of a controlled one do not harm it",
     quick: false,
     run,
 };
@@ -124,7 +124,7 @@ fn users_container(guest: &Guest, name: &str) -> Result<String> {
         "find /sys/fs/cgroup/user.slice -name {scope} -type d"
     ))?;
     let cgroup = found.trim();
-    ensure!(!cgroup.is_empty(), "{scope} is nowhere");
+    ensure!(!cgroup.is_empty(), "{scope} has no cgroup");
     Ok(format!("{cgroup}/memory.max"))
 }
 
@@ -156,15 +156,30 @@ fn contended(guest: &Guest) -> Result<f64> {
         "the journal says why the user's containers are not limited",
         || Ok(journal(guest).contains("CAP_DAC_OVERRIDE").then_some(())),
     )?;
-    says(guest, &busy, BEFORE, "without the right to write there")?;
+    says(
+        guest,
+        &busy,
+        BEFORE,
+        "without permission to write to the user's cgroups",
+    )?;
 
     let directory = format!("/etc/systemd/system/{UNIT_NAME}.d");
     guest.shell(format!("mkdir -p {directory}"))?;
     guest.write_file(&format!("{directory}/rootless.conf"), MAY_WRITE)?;
     guest.exec_ok(["systemctl", "daemon-reload"])?;
     guest.exec_ok(["systemctl", "restart", UNIT_NAME])?;
-    becomes(guest, &busy, CEILING, "with the right to write there")?;
-    becomes(guest, &calm, CEILING, "with the right to write there")?;
+    becomes(
+        guest,
+        &busy,
+        CEILING,
+        "with permission to write to the user's cgroups",
+    )?;
+    becomes(
+        guest,
+        &calm,
+        CEILING,
+        "with permission to write to the user's cgroups",
+    )?;
     as_user(guest, &format!("{PODMAN} update --memory 100m gold"))?;
     storm(guest)?;
     least = least.min(share(guest, "in a storm of units")?);
@@ -201,7 +216,7 @@ fn share(guest: &Guest, when: &str) -> Result<f64> {
         let known = ["default", "gold"].contains(&one.name.as_str());
         ensure!(
             known || one.name.starts_with(USERS),
-            "a pool of no container of the file: {one:#?}"
+            "a pool that belongs to no container of the file: {one:#?}"
         );
     }
     service::share(&pools, "gold", FLOOR, when)
@@ -213,7 +228,7 @@ fn becomes(guest: &Guest, path: &str, value: &str, when: &str) -> Result<()> {
         seen = guest.read_text(path)?;
         Ok((seen == value).then_some(()))
     })
-    .with_context(|| format!("it is {seen}"))
+    .with_context(|| format!("the limit is {seen}"))
 }
 
 fn says(guest: &Guest, path: &str, value: &str, when: &str) -> Result<()> {

@@ -20,7 +20,7 @@ use crate::{
 /// Takes memory from a host with three VMs, one of which becomes idle.
 pub(crate) const SCARCE: Scenario = Scenario {
     name: "scarce",
-    about: "a host that is short of memory divides by weight what it can spare",
+    about: "a host that is short of memory divides the memory that it can spare by weight",
     quick: false,
     run,
 };
@@ -196,7 +196,7 @@ fn rescue(host: &Machine) -> Result<Target> {
     host.write_file("/proc/sysrq-trigger", "f")?;
     victim.wait()?;
     let spare = before.used_pages.saturating_sub(before.floor_pages);
-    ensure!(spare > 0, "the tier has nothing to give");
+    ensure!(spare > 0, "the tier is not above its floor");
     let after = ddctl::host(host)?;
     let given = after.counters.shrunk - before.counters.shrunk;
     eprintln!(
@@ -205,7 +205,7 @@ fn rescue(host: &Machine) -> Result<Target> {
     );
     // Pages that a guest reads in between are counted as gone as well.
     let gone = before.used_pages.saturating_sub(after.used_pages);
-    ensure!(given > 0, "the tier was not asked");
+    ensure!(given > 0, "the shrinker asked the tier for no page");
     Ok(Target::at_least(
         "scarce: pages gone before the kernel kills a task, of those it may count on",
         100.0,

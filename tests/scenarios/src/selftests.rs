@@ -17,7 +17,7 @@ use crate::{
 /// Runs those of KVM in the host, and those of memory, cgroups and the page cache in a guest.
 pub(crate) const SELFTESTS_AGREE: Scenario = Scenario {
     name: "selftests",
-    about: "the kernel's own tests of KVM, cgroups, memory and cachestat end as they do without us",
+    about: "the modules change no result of the kernel's tests of KVM, cgroups, memory, cachestat",
     quick: false,
     run,
 };

@@ -71,7 +71,7 @@ pub(crate) fn crash(guest: &Guest) -> Result<()> {
     let pid = main_pid(guest)?;
     let kill = ["systemctl", "kill", "--signal=KILL", UNIT_NAME];
     guest.exec_ok(kill)?;
-    wait::until("systemd starts the daemon again", || {
+    wait::until("systemd has restarted the daemon", || {
         let now = main_pid(guest)?;
         Ok((now != "0" && now != pid && show(guest, "ActiveState")? == "active").then_some(()))
     })?;

@@ -25,7 +25,7 @@ use curve::{Curve, Peers, Share, deviation};
 /// Tests two containers of one VM, then two VMs; with weights of 60:40, then 30:70.
 pub(crate) const SHARES: Scenario = Scenario {
     name: "shares",
-    about: "shares follow the weights of containers and of VMs; what is idle is lent",
+    about: "shares follow the weights of containers and of VMs, and unused shares are lent",
     quick: false,
     run,
 };
@@ -133,7 +133,7 @@ fn lent(host: &Machine, who: &str, peers: Peers) -> Result<[Target; 2]> {
         Ok(full.then_some(()))
     })?;
     let had = used(1)?;
-    ensure!(had > 0, "the idle {who} has nothing to keep");
+    ensure!(had > 0, "the idle {who} has no pages");
     let evicted = ddctl::host(host)?.counters.evicted;
     wait::until("half of the tier is replaced", || {
         let more = ddctl::host(host)?.counters.evicted - evicted;

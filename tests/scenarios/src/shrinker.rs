@@ -15,7 +15,7 @@ use crate::{
 /// Takes memory from a host whose tier is well filled.
 pub(crate) const SHRINKER: Scenario = Scenario {
     name: "shrinker",
-    about: "a host short of memory gets the tier's, down to the floor, by weight",
+    about: "the tier gives memory to a host that is short of it, by weight, down to the floor",
     quick: false,
     run,
 };

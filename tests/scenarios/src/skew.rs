@@ -13,7 +13,7 @@ use crate::{
 /// Runs guest modules that are older and newer than the host module.
 pub(crate) const SKEW: Scenario = Scenario {
     name: "skew",
-    about: "older and newer guest modules are refused by a host, and find it once they fit",
+    about: "a host refuses older and newer guest modules, and accepts one of its own version",
     quick: false,
     run,
 };

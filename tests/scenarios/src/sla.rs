@@ -188,7 +188,7 @@ fn met(guest: &Guest) -> Result<()> {
 fn hit_ratios(guest: &Guest) -> Result<Vec<f64>> {
     let before = Counted::now(guest)?;
     let came_back = |pages: u64| {
-        wait::until("enough pages came back", || {
+        wait::until("enough pages were read again", || {
             let now = Counted::now(guest)?;
             let enough = |(now, before): (&Counted, &Counted)| now.back - before.back >= pages;
             Ok(now.iter().zip(&before).all(enough).then_some(now))

@@ -107,7 +107,10 @@ fn reuse_inodes(guest: &Guest) -> Result<()> {
     guest.drop_caches(true)?;
     for n in 0..100 {
         let path = format!("/mnt/tree/000/{n}");
-        ensure!(guest.read_file(&path)? == text.as_bytes(), "{path} is old");
+        ensure!(
+            guest.read_file(&path)? == text.as_bytes(),
+            "{path} has old content"
+        );
     }
     Ok(())
 }

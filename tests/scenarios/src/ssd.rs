@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Containers whose pages are kept on a device of the host: what comes back is right, the oldest goes
-//! when the device is full, and a device that fails, stalls or is removed costs misses only.
+//! Containers whose pages are kept on a device of the host: pages that are read back are right, the
+//! oldest ones are evicted when the device is full, and a device that fails, stalls or is removed
+//! only causes misses.
 
 pub(crate) mod deferral;
 pub(crate) mod device;
@@ -22,7 +23,7 @@ use crate::{
 /// Two containers of a guest, one in memory and one on a device.
 pub(crate) const SSD: Scenario = Scenario {
     name: "ssd",
-    about: "pages on devices come back right, by age and weight, and failures cost misses only",
+    about: "pages on devices stay right, the oldest leave first, and failures only cause misses",
     quick: true,
     run,
 };
@@ -57,7 +58,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ddctl::run(&guest, "container set-policy large fifo")?;
     let [small, large, other] = &files;
 
-    // A file that fits comes back as a whole, and only once.
+    // All pages of a file that fits are read back from the device, each of them once.
     read(&guest, small)?;
     let before = device.stats(host)?;
     read(&guest, small)?;
@@ -68,7 +69,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ensure!(from_device > 0, "no page came from the device: {after:?}");
     accounting::check(host)?;
 
-    // Of a file that does not fit, the device keeps what came last, beside what has not come back.
+    // Of a file that does not fit, the device keeps the pages that were put last.
     read(&guest, large)?;
     let stats = counted(host, "large")?;
     ensure!(stats.ssd_evictions > 0, "nothing was evicted: {stats:?}");
@@ -81,7 +82,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let (written, discarded) = (stats.written_pages, stats.discarded_pages);
     let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
 
-    // The memory tier is not touched by all that.
+    // None of this affects the memory tier.
     read(&guest, other)?;
     read(&guest, other)?;
     let stats = counted(host, "other")?;
@@ -123,7 +124,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     device.forget(host)?;
     ensure!(
         counted(host, "large")?.ssd_used == 0,
-        "pages of a device that is gone"
+        "there are pages of a device that was removed"
     );
     read(&guest, large)?;
     accounting::check(host)?;

@@ -107,7 +107,10 @@ pub(crate) fn refuses(host: &Machine, parameter: &str, reason: &str) -> Result<(
     let loaded = host.load_module(HOST, &[parameter]);
     ensure!(loaded.is_err() && !host.has_module(HOST)?);
     let log = host.exec_ok(["dmesg"])?;
-    ensure!(log.contains(reason), "the log does not say why:\n{log}");
+    ensure!(
+        log.contains(reason),
+        "the log does not have the reason:\n{log}"
+    );
     Ok(())
 }
 
@@ -126,7 +129,7 @@ pub(crate) fn attached(guest: &Machine) -> Result<u32> {
 
 /// Waits until the guest module has noticed that there is no host.
 pub(crate) fn alone(guest: &Machine) -> Result<()> {
-    let what = format!("{} is alone", guest.name());
+    let what = format!("{} has noticed that there is no host", guest.name());
     wait::until(&what, || {
         Ok((ddctl::guest(guest)?.state == "alone").then_some(()))
     })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file larger than the memory of its reader is read from disk once, and from the host ever
-//! after. The tracepoints of both modules tell what is counted.
+//! A file larger than the memory of its reader is read from disk once, and from the host every time
+//! after that. The tracepoints of both modules agree with the counters.
 
 use anyhow::{Result, ensure};
 use ddlab::{
@@ -21,7 +21,7 @@ use crate::{
 /// Reads 96 MiB three times with a limit of 48 MiB; in the long form on XFS as well.
 pub(crate) const STREAM: Scenario = Scenario {
     name: "stream",
-    about: "a large file comes from disk once and from the host ever after, in few exits",
+    about: "a large file is read from disk once, and from the host after that, with few exits",
     quick: true,
     run,
 };
@@ -194,7 +194,7 @@ fn agree(stage: &Stage<'_>, guest: &Machine) -> Result<()> {
     );
     ensure!(
         theirs == (ours.put_stored, ours.get_hits),
-        "the host stored and gave {theirs:?} pages, but the guest counts {ours:?}"
+        "the host counts {theirs:?} stored and returned pages, but the guest {ours:?}"
     );
     Ok(())
 }

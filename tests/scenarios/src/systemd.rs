@@ -23,7 +23,8 @@ pub(crate) const SYSTEMD: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 96;
-/// One container for each program that starts some, and a limit of guest memory set by policyd.
+/// One container for each program that starts containers, and a limit of guest memory set by
+/// policyd.
 const FILE: &str = "\
 interval_s = 1
 default_pool_weight = 5
@@ -95,7 +96,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     guest.exec_ok(["systemctl", "restart", UNIT_NAME])?;
     ensure!(
         main_pid(&guest)? != first,
-        "a restart left the daemon alone"
+        "a restart did not replace the daemon"
     );
     site.shows("after a restart", &POOLS)?;
     limited(&guest, CEILING, "the job is limited after a restart")?;
@@ -245,7 +246,7 @@ fn reload(guest: &Guest, site: &Site<'_>) -> Result<()> {
         heavier.replace("weight = 70", "weight = \"heavy\""),
     )?;
     guest.exec_ok(["systemctl", "reload", UNIT_NAME])?;
-    wait::until("the journal says what is wrong", || {
+    wait::until("the journal names the wrong line", || {
         Ok(journal(guest).contains("line 7").then_some(()))
     })?;
     site.shows("with a wrong file", &new)?;

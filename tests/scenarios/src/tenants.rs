@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! A busy and hostile Debian: owners change the limits that policyd has set, a user with a
-//! delegated subtree does whatever users can do, and commands leave processes behind. Limits end as
-//! their owners set them, the controlled container keeps its share, and policyd stays small.
+//! delegated subtree does everything that users can do, and commands leave processes behind. In the
+//! end the limits have the values that their owners set, the controlled container keeps its share,
+//! and policyd stays small.
 
 mod account;
 mod owner;
@@ -23,7 +24,7 @@ use owner::Owners;
 /// Does all of this at the same time.
 pub(crate) const TENANTS: Scenario = Scenario {
     name: "tenants",
-    about: "beside owners and a hostile user policyd keeps shares, undoes what it set, stays small",
+    about: "despite owners and a hostile user, policyd keeps shares, undoes its limits, is small",
     quick: false,
     run,
 };
@@ -142,7 +143,7 @@ fn stormy(context: &Context, guest: &Guest) -> Result<Vec<Target>> {
     let sleepers = guest.shell("pgrep -c -f '[s]leep 77777' || true")?;
     ensure!(
         sleepers.trim() == "0",
-        "{sleepers} processes are left of commands"
+        "commands have left {sleepers} processes behind"
     );
     printable(guest)?;
 
@@ -243,7 +244,7 @@ fn share(guest: &Guest) -> Result<f64> {
         let twice = pools[..at].iter().any(|other| other.name == one.name);
         ensure!(
             known(&one.name) && !twice,
-            "a pool of an impostor: {one:#?}"
+            "a pool that belongs to no container of the file: {one:#?}"
         );
     }
     let share = service::share(&pools, "gold", FLOOR, "in a storm")?;
@@ -264,11 +265,14 @@ fn confined(guest: &Guest) -> Result<()> {
         "for one in $(pgrep -f '[s]leep 77777'); do cat /proc/$one/cgroup 2> /dev/null; done | \
          grep -v /command- || true",
     )?;
-    ensure!(escaped.is_empty(), "processes escaped: {escaped}");
+    ensure!(
+        escaped.is_empty(),
+        "processes left the cgroups of commands: {escaped}"
+    );
     let leaves = guest.shell(format!("ls -d {BASE}/command-* 2> /dev/null | wc -l"))?;
     ensure!(
         leaves.trim().parse::<u32>()? <= 8,
-        "{leaves} cgroups of commands"
+        "there are {leaves} cgroups of commands"
     );
     let events = guest.read_text(&format!("{BASE}/memory.events"))?;
     let killed = events
@@ -280,7 +284,7 @@ fn confined(guest: &Guest) -> Result<()> {
     );
     ensure!(
         !journal(guest).contains("process groups"),
-        "commands had no cgroups"
+        "commands ran without cgroups"
     );
     Ok(())
 }
@@ -293,7 +297,7 @@ fn printable(guest: &Guest) -> Result<()> {
         ensure!(found.is_none(), "{found:?} in {text:?}");
         ensure!(
             !text.contains('\u{202e}'),
-            "the direction of writing is turned in {text}"
+            "a name changes the direction of writing in {text}"
         );
     }
     Ok(())

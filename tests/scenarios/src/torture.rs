@@ -59,7 +59,7 @@ const MILLION: u64 = 1_000_000;
 fn million(context: &mut Context, sites: &[&'static Site]) -> Result<Vec<Target>> {
     let checks = MILLION.div_ceil(sites.len() as u64);
     let checks = if context.quick() { checks / 50 } else { checks };
-    // Reclaim and drops follow the clock, and the readers of two sites are faster than it.
+    // Reclaim and drops follow the clock, and two sites finish their reads in less time.
     run(
         context,
         sites,
@@ -105,7 +105,7 @@ enum Tiers {
 /// A device with five segments.
 const DEVICE_MIB: u64 = 12;
 
-/// Less than the files of a site exceed the containers by, at times.
+/// At times, the files of a site exceed the memory of the containers by more than this.
 const CAPACITY_MIB: u64 = 1;
 /// Smaller than the default by the same factor as the tier.
 const BATCH: &str = "128K";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tracepoints of both modules tell exactly what is counted, what `docs/tracepoints.md` shows
-//! works, and a module can be unloaded while its events are on.
+//! The tracepoints of both modules agree exactly with the counters, the examples of
+//! `docs/tracepoints.md` work, and a module can be unloaded while its events are on.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, FileSpec, Guest, Machine, ReadSpec, Running, wait};
@@ -71,7 +71,10 @@ pub(crate) fn count(
     of_guest.end()?;
 
     let refused = host.unload_module(HOST);
-    ensure!(refused.is_err(), "bpftrace did not keep the host module");
+    ensure!(
+        refused.is_err(),
+        "the host module was unloaded although bpftrace was attached"
+    );
     let texts = histograms.end()?;
     for word in ["memory", "off", "weight"] {
         ensure!(
@@ -189,7 +192,7 @@ fn guest_agrees(sums: &Sums<'_>, counted: &GuestCounters) -> Result<()> {
 fn same(machine: &str, what: &str, seen: u64, counted: u64) -> Result<()> {
     ensure!(
         seen == counted && seen > 0,
-        "{machine}: events tell of {seen} {what}, and counters of {counted}"
+        "{machine}: events have {seen} {what}, and counters {counted}"
     );
     Ok(())
 }

@@ -29,7 +29,7 @@ use crate::{
 /// Attaches all of them together; in the long form also one by one, and under a torture.
 pub(crate) const TRACING: Scenario = Scenario {
     name: "tracing",
-    about: "tracers, probes, BPF programs and livepatches on the functions we attach to",
+    about: "tracers, probes, BPF programs and livepatches on the functions that modules attach to",
     quick: false,
     run,
 };
@@ -73,7 +73,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         disk: &disk,
         functions: hooks::attached(&guest)?,
     };
-    site.works().context("the module is attached alone")?;
+    site.works().context("only the module is attached")?;
     // Functions that change files; reads are diverted as usual.
     let changes: Vec<_> = site
         .functions
@@ -124,7 +124,7 @@ fn host_is_refused(stage: &Stage<'_>) -> Result<()> {
     let refused = |why: &str| -> Result<()> {
         ensure!(
             stage.load_host(CAPACITY_MIB).is_err(),
-            "the host module was let in"
+            "the host module was loaded"
         );
         says(host, why)
     };
@@ -155,7 +155,10 @@ fn says(machine: &Machine, words: &str) -> Result<()> {
 /// While a module is attached, ftrace cannot be switched off.
 fn stays_on(machine: &Machine) -> Result<()> {
     let switched = machine.write_file(FTRACE_ENABLED, "0");
-    ensure!(switched.is_err(), "ftrace could be switched off beneath us");
+    ensure!(
+        switched.is_err(),
+        "ftrace could be switched off while a module was attached"
+    );
     ensure!(machine.read_text(FTRACE_ENABLED)? == "1");
     Ok(())
 }
@@ -189,7 +192,7 @@ impl Site<'_> {
     fn hits(&self) -> Result<u64> {
         let containers = ddctl::containers(self.guest)?;
         let stats = ddctl::container(&containers, "default")?.stats;
-        let stats = stats.context("the host tells nothing of the default pool")?;
+        let stats = stats.context("the default pool has no statistics")?;
         Ok(stats.gets - stats.misses)
     }
 
@@ -218,22 +221,26 @@ impl Site<'_> {
         let guest = self.guest;
         guest.unload_module(GUEST)?;
         let watches = start(guest, tracers, functions)?;
-        self.is_right().context("before the module came")?;
+        self.is_right().context("before the module was loaded")?;
         stage::attach(guest)?;
-        self.works().context("the module came later")?;
+        self.works()
+            .context("the module was loaded after the tracers")?;
         stop(watches)?;
-        self.works().context("the tracers went first")?;
+        self.works()
+            .context("the tracers were detached before the module")?;
         let now = hooks::attached(guest)?;
         ensure!(now == self.functions, "attached to {now:?} now");
 
         let watches = start(guest, tracers, functions)?;
-        self.works().context("the module came first")?;
+        self.works()
+            .context("the module was loaded before the tracers")?;
         guest.unload_module(GUEST)?;
-        self.is_right().context("the module went first")?;
+        self.is_right()
+            .context("the module was unloaded before the tracers")?;
         stage::attach(guest)?;
-        self.works().context("the module came back")?;
+        self.works().context("the module was loaded again")?;
         stop(watches)?;
-        self.works().context("the module is left alone")
+        self.works().context("only the module is attached")
     }
 
     /// Does the same with KVM's functions.
@@ -247,14 +254,16 @@ impl Site<'_> {
         let functions = hooks::attached(host)?;
         // One of them is called only at a VM's end.
         let watches = start(host, tracers, &functions)?;
-        self.works().context("the module came first")?;
+        self.works()
+            .context("the module was loaded before the tracers")?;
         host.unload_module(HOST)?;
-        self.is_right().context("the module went first")?;
+        self.is_right()
+            .context("the module was unloaded before the tracers")?;
         // Until the hooks are detached the guest still reports that it is attached.
         stage::alone(self.guest)?;
-        come().context("the module came later")?;
+        come().context("the module was loaded after the tracers")?;
         stop(watches)?;
-        self.works().context("the tracers went")
+        self.works().context("the tracers were detached")
     }
 
     /// A livepatch diverts one of the guest's functions.
@@ -326,14 +335,14 @@ impl Site<'_> {
         let loaded = guest.load_module(GUEST, &[]);
         ensure!(
             loaded.is_err(),
-            "the guest module has no signature, and was loaded"
+            "the guest module was loaded although it has no signature"
         );
         says(guest, "unsigned module loading is restricted")
     }
 
     /// The guest module does not attach, and reports the reason.
     fn is_refused(&self, why: &str) -> Result<()> {
-        wait::until("the guest module gives up", || {
+        wait::until("the guest module reports that it cannot attach", || {
             Ok((ddctl::guest(self.guest)?.state == "refused").then_some(()))
         })?;
         says(self.guest, why)
@@ -341,7 +350,7 @@ impl Site<'_> {
 
     /// The guest module attaches by itself.
     fn recovers(&self) -> Result<()> {
-        wait::until("the guest module tries again", || {
+        wait::until("the guest module attaches", || {
             Ok((ddctl::guest(self.guest)?.state == "attached").then_some(()))
         })?;
         self.works()

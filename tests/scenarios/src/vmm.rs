@@ -34,7 +34,7 @@ impl<'a> Vmm<'a> {
         let limits = json!({"max-bandwidth": 1_u64 << 40, "downtime-limit": 20_000});
         self.ask(&json!({"execute": "migrate-set-parameters", "arguments": limits}))?;
         self.ask(&json!({"execute": "migrate", "arguments": {"uri": uri}}))?;
-        wait::until("the guest has moved", || {
+        wait::until("the guest is migrated", || {
             let answer = self.ask(&json!({"execute": "query-migrate"}))?;
             ensure!(answer["status"] != "failed", "{answer}");
             Ok((answer["status"] == "completed").then_some(()))

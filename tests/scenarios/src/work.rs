@@ -18,7 +18,7 @@ pub(crate) fn files() -> Vec<FileSpec> {
 /// Waits for a random number of calls, so that the moment is random.
 pub(crate) fn some_calls(guest: &Machine, dice: &mut Dice) -> Result<()> {
     let calls = ddctl::counters(guest)?.calls + dice.within(1, 300);
-    wait::until("there were some calls", || {
+    wait::until("the guest has made some calls", || {
         Ok((ddctl::counters(guest)?.calls >= calls).then_some(()))
     })
 }

@@ -19,7 +19,8 @@ pub(super) struct Args {
     /// machine; writes target/bench-engine/instructions.json
     #[arg(long, conflicts_with = "quick")]
     instructions: bool,
-    /// Only this mix (may be given more than once): random, runs, unaligned, parts, zipf, scan, small-file, mixed
+    /// Only this mix (may be given more than once): random, runs, unaligned, parts, zipf, scan,
+    /// small-file, mixed
     #[arg(long = "mix")]
     mixes: Vec<String>,
     /// Print the result as JSON

@@ -104,7 +104,7 @@ fn measure(program: &Path, containers: u64, args: &Args) -> Result<(Cost, Cost)>
     Ok((quiet, churn))
 }
 
-/// The files of a cgroup like the kernel's, of a container that reads.
+/// The files of a cgroup of a container that reads, like the kernel's.
 struct Cgroup {
     folder: PathBuf,
     number: u64,
@@ -160,7 +160,7 @@ impl Cgroup {
     }
 }
 
-/// Cgroups that stay, and others.
+/// Cgroups that stay, and cgroups that are removed again.
 struct Tree {
     root: PathBuf,
     lasting: Vec<Cgroup>,
@@ -267,7 +267,7 @@ impl Daemon {
         loop {
             let length = manager
                 .recv(&mut buffer)
-                .context("policyd does not begin")?;
+                .context("policyd does not report that it is ready")?;
             let text = String::from_utf8_lossy(&buffer[..length]);
             if text.lines().any(|line| line == "READY=1") {
                 return Ok(daemon);
@@ -292,7 +292,10 @@ impl Daemon {
                 return Ok(());
             }
             if Instant::now() > end {
-                bail!("policyd knows {} containers of {containers}", known.len());
+                bail!(
+                    "policyd has measured {} of {containers} containers",
+                    known.len()
+                );
             }
             thread::sleep(TICK);
         }
@@ -317,8 +320,12 @@ impl Daemon {
         // The name in front may contain any characters.
         let (_, fields) = text.rsplit_once(')').context("no stat")?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
-        let ticks =
-            |at: usize| -> Result<u64> { Ok(fields.get(at).context("a short stat")?.parse()?) };
+        let ticks = |at: usize| -> Result<u64> {
+            Ok(fields
+                .get(at)
+                .context("the line of stat is too short")?
+                .parse()?)
+        };
         let ticks = ticks(11)? + ticks(12)?;
         Ok(Duration::from_millis(ticks * 1000 / USER_HZ))
     }

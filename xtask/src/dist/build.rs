@@ -17,8 +17,8 @@ const REFUSED: &str = "error,warning";
 /// Remarks that concern uploads to Debian's archive alone.
 const SUPPRESSED: &str = "initial-upload-closes-no-bugs";
 
-/// Checks the scripts that the packages have: those of maintainers with what debhelper adds to them,
-/// and those that are installed.
+/// Checks the scripts in the packages: maintainer scripts, with the parts that debhelper adds, and
+/// scripts that are installed.
 const SHELLCHECK: &str = r#"
     for package in ../*.deb; do
         rm -rf /tmp/scripts
@@ -28,7 +28,7 @@ const SHELLCHECK: &str = r#"
     done
 "#;
 
-/// Builds the packages in a version; returns the directory that they are in.
+/// Builds the packages of a version. Returns their directory.
 pub(super) fn packages(version: &Version) -> Result<PathBuf> {
     let root = root::dist()?;
     let vendor = vendor()?;
@@ -72,11 +72,11 @@ pub(super) fn packages(version: &Version) -> Result<PathBuf> {
     Ok(out)
 }
 
-/// Crates come from a directory: nothing is downloaded during a build.
+/// Crates are read from a directory, so that nothing is downloaded during a build.
 const CARGO_CONFIG: &str = "[source.crates-io]\nreplace-with = \"vendored\"\n\n\
                             [source.vendored]\ndirectory = \"/vendor\"\n";
 
-/// The sources of all crates that the lock file names.
+/// Returns the directory with the sources of all crates that the lock file names.
 fn vendor() -> Result<PathBuf> {
     let lock = fs::read_to_string(workspace::top().join("Cargo.lock"))?;
     cache::entry("vendor", &cache::key(&[&lock]), |dir| {

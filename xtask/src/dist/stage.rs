@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use super::version::Version;
 use crate::{cache, tidy, workspace};
 
-/// Built in there, and kept from one build to the next.
+/// Directory of the build's output, which is kept from one build to the next.
 pub(super) const TARGET: &str = "target";
 
 /// Brings the tree in `dir` up to date. A file that does not differ is left alone, so that cargo
@@ -51,7 +51,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes what an earlier tree had.
+/// Removes files of an earlier tree that are not wanted any more.
 fn remove_others(top: &Path, below: &Path, wanted: &BTreeSet<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(top.join(below))? {
         let entry = entry?;

@@ -31,8 +31,8 @@ const SETTINGS: [(&str, &str); 2] = [
     ("etc/dpkg/dpkg.cfg.d/trial", "force-unsafe-io\n"),
 ];
 
-/// Tries the packages in the directory `current`, and to upgrade them to those in `next`; returns
-/// the names of the scripts that failed.
+/// Tries to install the packages in the directory `current`, and to upgrade them to those in
+/// `next`. Returns the names of the scripts that failed.
 pub(super) fn run(current: &Path, next: &Path) -> Result<Vec<String>> {
     let dir = workspace::target().join("dist/trial");
     let root = fresh_root(&dir)?;
@@ -64,7 +64,7 @@ pub(super) fn run(current: &Path, next: &Path) -> Result<Vec<String>> {
     Ok(failed)
 }
 
-/// A copy of the bare Debian, to be thrown away.
+/// Makes a copy of the bare Debian, which is deleted afterwards. Returns its path.
 fn fresh_root(dir: &Path) -> Result<PathBuf> {
     let bare = root::bare()?;
     cache::remove(dir)?;
@@ -79,7 +79,7 @@ fn fresh_root(dir: &Path) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// The kernel that everything was last checked against, or its successor on the mirror.
+/// Returns the kernel against which the modules were last checked, or its successor on the mirror.
 fn pinned() -> Result<release::Release> {
     let args = KernelArgs {
         flavour: Flavour::CloudAmd64,
@@ -88,7 +88,8 @@ fn pinned() -> Result<release::Release> {
     crate::tree::choose(&root::build(args.suite)?, &args)
 }
 
-/// Names of the scripts in their order; those that others read have no number.
+/// Returns the names of the scripts in their order. Names without a number are those of scripts
+/// that others read.
 fn scripts() -> Result<Vec<String>> {
     let dir = workspace::top().join(SCRIPTS);
     let list = fs::read_dir(&dir).with_context(|| format!("cannot list {}", dir.display()))?;

@@ -17,7 +17,7 @@ pub(crate) struct Version {
     number: String,
     commits: usize,
     commit: String,
-    /// When the commit was made: seconds since 1970.
+    /// Time of the commit, in seconds since 1970.
     pub(crate) epoch: u64,
     /// The date in the format of a changelog.
     date: String,
@@ -62,7 +62,7 @@ impl Version {
         }
     }
 
-    /// Debian's changelog, from which its tools take the version.
+    /// Returns Debian's changelog, from which its tools take the version.
     pub(crate) fn changelog(&self) -> String {
         let maintainer = CONTROL
             .lines()

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use super::is_installed;
 use crate::workspace;
 
-/// Builds the book in `target/book`; does nothing where mdBook is not installed.
+/// Builds the book in `target/book`. Does nothing if mdBook is not installed.
 pub(super) fn check() -> Result<()> {
     if !is_installed("mdbook", "cargo install mdbook --locked") {
         return Ok(());

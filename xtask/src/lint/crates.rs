@@ -13,12 +13,13 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{cache, tools, workspace};
 
-/// How often the list of known flaws is fetched, or is tried to be.
+/// Interval between two attempts to fetch the list of known flaws.
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the list may take, in the words of timeout(1). Where it cannot be reached, lint goes on.
+/// Time limit for fetching the list, in the syntax of timeout(1). Lint continues if it cannot be
+/// fetched.
 const PATIENCE: &str = "60s";
 
-/// Fails with what cargo-deny finds; does nothing where it is neither installed nor can be built.
+/// Fails with the findings of cargo-deny. Does nothing if it is not installed and cannot be built.
 pub(super) fn check() -> Result<()> {
     let deny = match program() {
         Ok(program) => Deny(program),
@@ -68,7 +69,7 @@ fn program() -> Result<PathBuf> {
 fn is_due(file: &Path, now: SystemTime) -> bool {
     let written = fs::metadata(file).and_then(|metadata| metadata.modified());
     let age = written.ok().map(|time| now.duration_since(time));
-    // A time in the future is as good as none.
+    // A time in the future counts as none.
     !matches!(age, Some(Ok(age)) if age < EVERY)
 }
 

@@ -12,7 +12,7 @@ use crate::{tidy, workspace};
 /// Endings of scripts that are read by other programs, and need not name an interpreter.
 const SCRIPTS: [&str; 2] = [".sh", ".dkms"];
 
-/// Fails with what shellcheck finds; does nothing where it is not installed.
+/// Fails with the findings of shellcheck. Does nothing if it is not installed.
 pub(super) fn check() -> Result<()> {
     if !is_installed("shellcheck", "apt install shellcheck") {
         return Ok(());

@@ -29,7 +29,7 @@ impl Report {
                 name: name.to_owned(),
                 error: (!passed).then(|| {
                     let error = errors.get(name).copied();
-                    error.unwrap_or("it printed nothing").to_owned()
+                    error.unwrap_or("the test printed nothing").to_owned()
                 }),
             })
             .collect();

@@ -6,14 +6,15 @@ use super::Source;
 
 const CONTENTS: &str = "docs/SUMMARY.md";
 const QUESTIONS: &str = "docs/book/questions.md";
-/// Fewest questions.
+/// Minimum number of questions.
 const MIN_QUESTIONS: usize = 10;
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     [missing(sources), unanswered(sources)].concat()
 }
 
-/// Links of the contents have a target by the rule of links.
+/// Complains about documents that the contents do not link exactly once. The rule of links checks
+/// that the links have targets.
 fn missing(sources: &[Source]) -> Vec<String> {
     let Some(contents) = sources.iter().find(|source| source.path == CONTENTS) else {
         return vec![format!("{CONTENTS} is not there")];
@@ -23,11 +24,12 @@ fn missing(sources: &[Source]) -> Vec<String> {
         .filter(|source| source.path.ends_with(".md") && source.path != CONTENTS)
         .filter_map(|source| Some((source, source.path.strip_prefix("docs/")?)))
         .filter(|(_, path)| contents.text.matches(&format!("]({path})")).count() != 1)
-        .map(|(source, _)| format!("{}: is not once in {CONTENTS}", source.path))
+        .map(|(source, _)| format!("{}: is not linked exactly once in {CONTENTS}", source.path))
         .collect()
 }
 
-/// Each question is a numbered item with a link to a heading, or to a document as a whole.
+/// Complains about questions without an answer. Each question is a numbered item with a link to a
+/// heading, or to a document as a whole.
 fn unanswered(sources: &[Source]) -> Vec<String> {
     let Some(questions) = sources.iter().find(|source| source.path == QUESTIONS) else {
         return vec![format!("{QUESTIONS} is not there")];

@@ -187,7 +187,6 @@ mod tests {
 
     /// Returns the violations of a crate in a folder with one dependency. `path` is the folder of
     /// that dependency if it is not from a registry.
-    /// crate of a registry.
     fn of(name: &str, at: &str, kind: Option<&str>, to: &str, path: Option<&str>) -> Vec<String> {
         let package = from_value(json!({
             "name": name,
@@ -241,7 +240,8 @@ mod tests {
                 of("policyd", "policyd", kind, "ddlab", Some("tests/lab")).len(),
                 1
             );
-            // Crates of the machinery are refused, also where the name is allowed elsewhere or unknown.
+            // Crates of the machinery are refused, also where the name is allowed elsewhere or
+            // unknown.
             assert_eq!(
                 of("ddctl", "ddctl", kind, "ddsim", Some("tests/sim")).len(),
                 1

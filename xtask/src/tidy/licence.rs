@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Every source file names its licence, and the text of every licence that is named is there.
+//! Every source file names its licence, and the text of every licence that is named exists.
 
 use super::Source;
 
@@ -40,7 +40,12 @@ fn without_text(sources: &[Source]) -> impl Iterator<Item = String> {
         names(licences)
             .map(|name| format!("LICENSES/{name}.txt"))
             .filter(|path| !sources.iter().any(|text| text.path == *path))
-            .map(|path| format!("{}: its licence has no text {path}", source.path))
+            .map(|path| {
+                format!(
+                    "{}: the text of its licence, {path}, is missing",
+                    source.path
+                )
+            })
     })
 }
 
@@ -76,7 +81,7 @@ mod tests {
         let late = format!("//! x\n// {TAG}{OURS}\n");
         let deprecated = format!("// {TAG}GPL-2.0\n");
         assert_eq!(with_texts(&[("a.rs", &late)]).len(), 1);
-        // It is neither ours nor has it a text.
+        // It is not the project's licence, and it has no text.
         assert_eq!(with_texts(&[("b.c", &deprecated)]).len(), 2);
     }
 
@@ -86,8 +91,8 @@ mod tests {
         assert_eq!(
             with_texts(&[("a.yaml", &dual)]),
             [
-                "a.yaml: its licence has no text LICENSES/Linux-syscall-note.txt",
-                "a.yaml: its licence has no text LICENSES/BSD-3-Clause.txt",
+                "a.yaml: the text of its licence, LICENSES/Linux-syscall-note.txt, is missing",
+                "a.yaml: the text of its licence, LICENSES/BSD-3-Clause.txt, is missing",
             ]
         );
     }

@@ -32,7 +32,7 @@ fn missing_documents(sources: &[Source]) -> Vec<String> {
         .flat_map(|source| {
             documents(&source.text)
                 .filter(|path| !sources.iter().any(|document| document.path == *path))
-                .map(|path| format!("{} names {path}, which is not there", source.path))
+                .map(|path| format!("{} names {path}, which does not exist", source.path))
         })
         .collect()
 }

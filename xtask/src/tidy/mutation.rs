@@ -48,7 +48,7 @@ fn try_on(top: &Path, names: &[&str]) -> Result<()> {
         fs::copy(top.join(file), &to).with_context(|| format!("there is no {file}"))?;
     }
     patches.iter().try_for_each(|patch| {
-        anyhow::ensure!(!patch.words().is_empty(), "it has no description");
+        anyhow::ensure!(!patch.words().is_empty(), "the patch has no description");
         patch.apply(copy.path())
     })
 }

@@ -18,7 +18,12 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
         .filter(|source| EMPTY.contains(&source.name()))
-        .map(|source| format!("{}: name it after what it is about", source.path))
+        .map(|source| {
+            format!(
+                "{}: the name must be that of the file's subject",
+                source.path
+            )
+        })
         .collect()
 }
 

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// What a user or the system tells the program.
+/// Input from the user or the system.
 pub(super) enum Input {
     /// A key was pressed.
     Key(KeyEvent),

@@ -153,7 +153,7 @@ fn fields(state: &State, width: u16) -> Vec<Field> {
     fields
 }
 
-/// Returns the widths of fields. Names, bars and sparklines share what is left.
+/// Returns the widths of fields. Names, bars and sparklines share the remaining columns.
 fn widths(fields: &[Field], width: u16) -> Vec<u16> {
     let needed: u16 = fields.iter().map(|field| field.width() + GAP).sum();
     let mut left = (width + GAP).saturating_sub(needed);
@@ -201,7 +201,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: 
         .header(Row::new(headings))
         .column_spacing(GAP)
         .row_highlight_style(theme.selected);
-    // Rows that are not up to date stand back.
+    // Rows that are not up to date are drawn faint.
     let table = match state.trouble {
         Some(_) => table.style(theme.faint),
         None => table,

@@ -4,7 +4,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// Styles of the display. Without colours, weight and inversion tell the parts apart.
+/// Styles of the display. Without colours, bold, dim and inverted text distinguishes the parts.
 pub(super) struct Theme {
     /// Titles and the heading of the column that sorts.
     pub(super) strong: Style,

@@ -259,7 +259,10 @@ fn priority(section: &mut Section<'_, '_, '_>) -> Option<Priority> {
     let number = section.whole("priority", Priority::MAX);
     let has_class = section.has("class");
     if let Some(at) = section.key("priority").filter(|_| has_class) {
-        section.problem(at, "`priority` and `class` say the same; give one");
+        section.problem(
+            at,
+            "`priority` and `class` are alternatives; give one of them",
+        );
     }
     number.map(Priority).or_else(|| class.map(Into::into))
 }

@@ -40,11 +40,11 @@ pub(super) fn target(mut section: Section<'_, '_, '_>, container: &Range<usize>)
               memory_pressure and io_pressure",
         )
     } else if target.throughput.is_some() && !section.has("source") {
-        Some("`throughput` needs a `source` that tells it")
+        Some("`throughput` needs a `source` that reports it")
     } else if target.throughput.is_some() && target.latency_ms.is_some() {
-        Some("one source cannot tell `throughput` and `latency_ms`; give one of them")
+        Some("one source cannot report both `throughput` and `latency_ms`; give one of them")
     } else if below.is_some() && target.throughput.is_none() && target.latency_ms.is_none() {
-        Some("`source` tells `throughput` or `latency_ms`, and neither is asked for")
+        Some("`source` reports `throughput` or `latency_ms`, and the target has neither")
     } else if section.has("percentile") && target.latency_ms.is_none() {
         Some("`percentile` belongs to `latency_ms`")
     } else {

@@ -141,7 +141,7 @@ mod tests {
         ];
         assert_eq!(sizes(120.0, &parties), [70.0, 50.0]);
         assert_eq!(sizes(400.0, &parties), [100.0, 300.0]);
-        // The rest is divided by weight.
+        // The remaining pages are divided by weight.
         assert_eq!(sizes(950.0, &parties), [400.0, 550.0]);
     }
 

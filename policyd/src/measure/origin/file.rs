@@ -51,7 +51,8 @@ fn begin(path: PathBuf) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>> {
 
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    // One byte more than the limit tells a page that is too long from one that just fits.
+    // One byte more than the limit is read, to distinguish a page that is too long from one that
+    // just fits.
     let most = Search::LONGEST as u64 + 1;
     regular::open(path)?.take(most).read_to_end(&mut text)?;
     Ok(text)

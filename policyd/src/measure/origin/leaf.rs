@@ -23,7 +23,8 @@ const DAEMON: &str = "/daemon";
 const COMMAND: &str = "command-";
 /// The parts of the service's limits that are reserved for the daemon: bytes of memory, and tasks.
 const RESERVES: [(&str, u64); 2] = [("memory.max", 64 << 20), ("pids.max", 32)];
-/// Number of equal parts into which the rest is divided: the most commands that run at a time.
+/// Number of equal parts into which the commands' part is divided: the most commands that run at a
+/// time.
 const PARTS: u64 = super::super::poller::MOST_PROGRAMS as u64;
 /// The most cgroups whose processes do not end although they were killed. The kernel keeps these
 /// cgroups.
@@ -62,7 +63,7 @@ impl Leaves {
                 warn!("commands have no limit of their own ({controller}): {error}");
             }
         }
-        // These are remains of a daemon that was killed.
+        // A daemon that was killed may have left cgroups behind.
         let entries = fs::read_dir(&base)?.flatten();
         let paths = entries.filter(is_command).map(|it| it.path());
         let leaves = Self {

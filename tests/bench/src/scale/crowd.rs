@@ -163,8 +163,8 @@ impl Crowd {
         stored
     }
 
-    /// Takes the pages of a pool's last put that were not taken before, as a call does. Returns their
-    /// number.
+    /// Takes the pages of a pool's last put that were not taken before, as a call does. Returns
+    /// their number.
     pub(super) fn get(&mut self, vm: u64, pool: u64) -> usize {
         let [_, got] = &mut self.next[vm as usize][pool as usize];
         *got = got.saturating_sub(CALL.into());

@@ -127,7 +127,7 @@ impl Window {
 }
 
 impl Measured {
-    /// Returns a line for the person who waits.
+    /// Returns a line for progress messages.
     pub(crate) fn describe(&self) -> String {
         let rates = self.containers.iter();
         let rates: Vec<_> = rates

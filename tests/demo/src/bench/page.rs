@@ -39,7 +39,7 @@ pub(super) fn comparison_page(comparison: &Comparison) -> Markup {
         dl {
             dt { "kernel" } dd { (comparison.kernel) ", in host and guests" }
             dt { "accelerator" } dd { (comparison.accelerator) }
-            dt { "avoided" } dd { "MiB/s that requests read and disks did not" }
+            dt { "avoided" } dd { "MiB/s that requests read and that did not come from disks" }
             dt { "starved" } dd { "part of the time in which the host itself waited for a processor" }
             dt { "per page" } dd {
                 "for each 4 KiB that requests read: exits of all VMs, and processor time of the "
@@ -49,11 +49,11 @@ pub(super) fn comparison_page(comparison: &Comparison) -> Markup {
         @if comparison.accelerator == "tcg" {
             p {
                 "The host is emulated: everything but the disk is some 20 to 50 times slower than "
-                "on a processor, and so is the disk on purpose. Only proportions mean something."
+                "on a processor, and the disk is slowed down intentionally. Only ratios are meaningful."
             }
         }
     };
-    page("DoubleDecker beside other ways", &body)
+    page("DoubleDecker compared with other ways", &body)
 }
 
 /// Returns all ways compared with the first, in all stages.

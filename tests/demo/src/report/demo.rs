@@ -26,31 +26,32 @@ pub(crate) fn demo_page(outcome: &Outcome) -> Markup {
         h1 { "DoubleDecker: one cache, two administrators" }
         (lead(outcome))
         (headline(outcome))
-        h2 { "What each container holds of the cache" }
+        h2 { "Cache of each container" }
         p {
-            "The area is what the host keeps for a container, the dashed line what it is entitled "
-            "to. A container that wants less than its share leaves the rest to others, until it wants it back."
+            "The area shows the pages that the host keeps for a container, and the dashed line its "
+            "entitlement. Other containers may use what a container leaves of its share, until it "
+            "needs its share again."
         }
         (cache(outcome))
         (changes(&outcome.recording))
-        h2 { "What each VM holds" }
-        p { "The host divides the cache between the VMs; each VM divides its part on its own." }
+        h2 { "Cache of each VM" }
+        p { "The host divides the cache between the VMs, and each VM divides its own part." }
         (vms(outcome))
-        h2 { "What the containers make of it" }
-        p { "Requests served each second. The loads run from the first second to the last." }
+        h2 { "Throughput of the containers" }
+        p { "Requests served each second. The loads run all the time." }
         (work(outcome))
-        h2 { "With and without" }
+        h2 { "With and without DoubleDecker" }
         p {
             "Requests per second in the last " (SETTLED_S) " s of a phase, compared with those "
             "with the same memory in the guests' containers. The video server streams at a fixed rate."
         }
         (compared(outcome))
         (figures(outcome))
-        h2 { "How long requests take" }
+        h2 { "Latency of requests" }
         p {
-            "Parts of the requests by their latency, of all requests in the last " (SETTLED_S)
-            " s of a phase. A second in which nothing was answered counts as a request that took as "
-            "long as there was none."
+            "Distribution of the latencies of all requests in the last " (SETTLED_S)
+            " s of a phase. A second without an answered request counts as one request that took as "
+            "long as the load went without an answer."
         }
         (latencies(outcome))
         @for experiment in &outcome.experiments {
@@ -71,9 +72,10 @@ fn lead(outcome: &Outcome) -> Markup {
             "A KVM host with a page cache of " (outcome.setting.capacity_mib) " MiB, two VMs, "
             (containers) " containers. The disks are as slow as a small cloud volume: "
             (outcome.setting.disk) ". First the guests' containers have that memory; then it is a cache with "
-            "one FIFO for all, then weights divide it, between the VMs by the host and inside each "
-            "VM by its own. One FIFO comes again before the default policy joins the weights: each "
-            "change is compared alone, with as much time and with what the one before left."
+            "one FIFO for all; then weights divide it, between the VMs by the host and inside each "
+            "VM by the guest. One FIFO follows again before the default policy is used with weights, "
+            "so that each change is compared alone, over equal times, and from the state in which "
+            "the phase before left the cache."
         }
     }
 }

@@ -188,22 +188,22 @@ impl Outcome {
             h1 { (TITLE) }
             p {
                 "Four services in one guest, each in a container, with a client. A target is "
-                (PART * 100.0) " % of the steady pace at which clients ask while policyd finds its "
-                "way. Figures are of clients that ask as soon as they are answered, three windows "
-                "in each configuration, a fixed time after all that services hold was touched. "
-                "Readers' disks and swap are slow. The host alone: a tier of " (CAPACITY_MIB)
-                " MiB is divided in several ways between those who read files, and guest memory by "
-                "the guest's kernel, or by equal limits of " (self.limit_mib) " MiB. By hand: Redis "
-                "and MariaDB may keep what they hold, the others share the rest. policyd: it has the "
-                "targets, and moves guest memory and weights. The same at the paper's sizes is "
-                "simulated (cargo xtask figures)."
+                (PART * 100.0) " % of the steady rate at which clients ask while policyd adapts. "
+                "Figures are those of clients that ask again as soon as they are answered, in three "
+                "windows for each configuration, a fixed time after all data of the services was "
+                "touched. Readers' disks and swap are slow. The host alone: a tier of " (CAPACITY_MIB)
+                " MiB is divided in several ways between the services that read files, and guest "
+                "memory by the guest's kernel, or by equal limits of " (self.limit_mib) " MiB. By "
+                "hand: Redis and MariaDB may keep the memory that they hold, and the other services "
+                "share the remainder. policyd: it has the targets, and moves guest memory and "
+                "weights. The same at the paper's sizes is simulated (cargo xtask figures)."
             }
             ul { @for service in &self.services { li { (service) } } }
             figure { (self.ladder().svg()) }
             (cards(&HEAD, self.rows().into_iter().map(|row| row.into_iter().map(Cell::number))))
             h2 { "Goals" }
             (promises(&self.promises()))
-            h2 { "What policyd says" }
+            h2 { "policyd's report" }
             pre { (self.explained) }
         }
     }

@@ -100,7 +100,7 @@ fn get(stream: &mut BufReader<UnixStream>, path: &str, body: &mut Vec<u8>) -> Re
             length = Some(value.trim().parse()?);
         }
     }
-    let length: usize = length.context("the server tells no length")?;
+    let length: usize = length.context("the server sent no length")?;
     body.resize(length, 0);
     stream.read_exact(body).context("the server hung up")
 }

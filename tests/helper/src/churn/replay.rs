@@ -24,9 +24,9 @@ impl fmt::Display for Wrong {
         write!(f, "step {} ({:?}): ", self.at, self.step)?;
         match (self.page, self.since) {
             (None, _) => f.write_str("another length"),
-            (Some(page), None) => write!(f, "page {page} holds what no step wrote"),
+            (Some(page), None) => write!(f, "page {page} has content that no step wrote"),
             (Some(page), Some(since)) => {
-                write!(f, "page {page} holds what step {since} put there")
+                write!(f, "page {page} has the content that step {since} wrote")
             }
         }
     }

@@ -197,5 +197,8 @@ fn kernel_memory() -> Result<u64> {
         return Ok(0);
     };
     let line = stat.lines().find_map(|line| line.strip_prefix("kernel "));
-    Ok(line.context("memory.stat tells kernel")?.trim().parse()?)
+    Ok(line
+        .context("memory.stat has no line `kernel`")?
+        .trim()
+        .parse()?)
 }

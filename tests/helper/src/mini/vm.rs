@@ -121,7 +121,7 @@ impl<'a> MiniVm<'a> {
         self.sequence = 0;
         let outcome = self.call(Operation::Hello, 0, &hello)?;
         if outcome.status == Status::Ok {
-            ensure!(outcome.answered, "the host did not say which session");
+            ensure!(outcome.answered, "the host answered without a session");
             let answer = HelloAnswer::read_from_prefix(&self.own[ANSWER + RESULTS..]);
             self.session = answer.ok().context("a page")?.0.session;
         }

@@ -36,7 +36,7 @@ pub(super) fn change(dir: &Path) -> Result<u64> {
     give_away(&file)?;
     let writer = OpenOptions::new()
         .write(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(OFlags::DIRECT.bits() as i32)
         .open(dir.join("change"))?;
     let mut new = MmapMut::map_anon(COUNT * PAGE)?;

@@ -19,7 +19,10 @@ pub(super) fn dax(dir: &Path) -> Result<u64> {
     mark(&path, "+r")?;
     file.write_all_at(&content(1, LEN), 0)?;
     file.sync_all()?;
-    ensure!(!is_dax(&path)?, "the file is DAX before it is told to be");
+    ensure!(
+        !is_dax(&path)?,
+        "the file is DAX before its attribute is set"
+    );
     give_away(&file)?;
     drop(file);
 
@@ -58,7 +61,10 @@ fn reload(path: &Path, wanted: bool) -> Result<()> {
             return Ok(());
         }
     }
-    anyhow::bail!("{} does not change (DAX: {wanted})", path.display());
+    anyhow::bail!(
+        "{} did not become as wanted (DAX: {wanted})",
+        path.display()
+    );
 }
 
 fn is_dax(path: &Path) -> Result<bool> {

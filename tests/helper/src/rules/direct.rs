@@ -31,7 +31,7 @@ pub(super) fn direct(dir: &Path) -> Result<u64> {
     let flags = OFlags::DIRECT.bits();
     let writer = OpenOptions::new()
         .write(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(flags as i32)
         .open(dir.join("direct"))?;
     let reader = File::open(dir.join("direct"))?;

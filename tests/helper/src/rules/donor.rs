@@ -44,7 +44,7 @@ pub(super) fn donor(dir: &Path) -> Result<u64> {
 fn on_disk(path: &Path) -> Result<MmapMut> {
     let file = OpenOptions::new()
         .read(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(OFlags::DIRECT.bits() as i32)
         .open(path)?;
     let mut bytes = MmapMut::map_anon(PAGES * PAGE)?;

@@ -70,7 +70,7 @@ fn once(file: &File, cgroup: &str, seed: u64) -> Result<u64> {
 /// Returns the pages of a file that are not in the page cache.
 fn absent(map: &Mmap) -> Result<Vec<usize>> {
     let mut present = [0_u8; PAGES];
-    // SAFETY: the mapping has as many pages as there is room for.
+    // SAFETY: the mapping has as many pages as the buffer can hold.
     let result = unsafe {
         libc::mincore(
             map.as_ptr().cast_mut().cast(),

@@ -46,7 +46,7 @@ fn once(dir: &Path, page: &[u8]) -> Result<u64> {
     let flags = OFlags::DIRECT.bits();
     let writer = OpenOptions::new()
         .write(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(flags as i32)
         .open(&path)?;
     let done = AtomicBool::new(false);

@@ -60,14 +60,14 @@ fn push_out() -> io::Result<()> {
 fn direct(path: &Path) -> Result<Vec<u8>> {
     let file = OpenOptions::new()
         .read(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(OFlags::DIRECT.bits() as i32)
         .open(path)?;
     let mut room = Aligned::new();
     let mut bytes = Vec::new();
     while bytes.len() < LEN {
         let got = file.read_at(room.buffer(), bytes.len() as u64)?;
-        ensure!(got > 0, "the file ends at {} already", bytes.len());
+        ensure!(got > 0, "the file ends too early, at {}", bytes.len());
         bytes.extend_from_slice(&room.buffer()[..got]);
     }
     Ok(bytes)

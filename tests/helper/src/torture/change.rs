@@ -314,7 +314,7 @@ pub(super) fn writer(path: &Path, flags: OFlags) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(flags.bits() as i32)
         .open(path)
 }

@@ -47,7 +47,9 @@ impl Growth {
             command.arg(&arguments.device).arg(format!("{mib}M"));
             command
         };
-        let done = command.output().context("cannot run what grows it")?;
+        let done = command
+            .output()
+            .context("cannot run the program that grows the filesystem")?;
         let said = String::from_utf8_lossy(&done.stderr);
         ensure!(done.status.success(), "cannot grow to {mib} MiB: {said}");
         self.steps += 1;

@@ -41,7 +41,7 @@ impl Loop {
         OpenOptions::new()
             .read(true)
             .write(true)
-            // These bits are no sign.
+            // The flags do not use the sign bit.
             .custom_flags(OFlags::DIRECT.bits() as i32)
             .open(&self.0)
     }

@@ -81,7 +81,7 @@ pub(super) fn open(path: &Path, way: Way) -> io::Result<File> {
     };
     OpenOptions::new()
         .read(true)
-        // These bits are no sign.
+        // The flags do not use the sign bit.
         .custom_flags(flags.bits() as i32)
         .open(path)
 }
@@ -114,7 +114,7 @@ pub(super) fn read(file: &File, way: Way, offset: usize, len: usize) -> Result<V
             let mut done = 0;
             while done < len {
                 let got = file.read_at(room.buffer(), at + done as u64)?;
-                ensure!(got > 0, "the file ends at {} already", offset + done);
+                ensure!(got > 0, "the file ends too early, at {}", offset + done);
                 let part = got.min(len - done);
                 content[done..done + part].copy_from_slice(&room.buffer()[..part]);
                 done += part;
@@ -133,7 +133,7 @@ pub(super) fn read(file: &File, way: Way, offset: usize, len: usize) -> Result<V
                     left,
                     SpliceFlags::empty(),
                 )?;
-                ensure!(got > 0, "the file ends at {from} already");
+                ensure!(got > 0, "the file ends too early, at {from}");
                 left -= got;
             }
             drop(writer);

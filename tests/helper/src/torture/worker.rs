@@ -120,7 +120,11 @@ impl<'a> Worker<'a> {
         let path = self.path(file);
         let shared = model.share()?;
         let Some(content) = shared.content() else {
-            ensure!(!path.exists(), "{} is there again", path.display());
+            ensure!(
+                !path.exists(),
+                "{} exists although it was deleted",
+                path.display()
+            );
             return Ok(());
         };
         let len = path.metadata().context(path.display().to_string())?.len();

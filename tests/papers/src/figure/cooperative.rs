@@ -24,7 +24,7 @@ use policyd::config::Figure as Target;
 const NAMES: [&str; 4] = ["MongoDB", "MySQL", "Redis", "Webserver"];
 const WEB: usize = 3;
 
-/// Targets in operations a second: table 4, and the thesis' table 5.2. They are taken as they are.
+/// Targets in operations a second: table 4, and the thesis' table 5.2. They are used unchanged.
 const TABLE: [f64; 4] = [15.0, 100.0, 5_000.0, 900.0];
 const THESIS: [f64; 4] = [15.0, 100.0, 5_000.0, 300.0];
 

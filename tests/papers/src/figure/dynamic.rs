@@ -36,7 +36,7 @@ fn container(vm: usize, start_s: u64, threads: usize, workload: Box<dyn Workload
 /// parts.
 type Phase<'a> = (u64, u64, f64, &'a [f64]);
 
-/// Parts of the store that the first of the named held, beside the paper's.
+/// Returns the parts of the store that the first of the named containers held, beside the paper's.
 fn shares(record: &Record, names: &[&str], phases: &[Phase<'_>]) -> Vec<Compared> {
     let mut shares = Vec::new();
     for (from, until, store, papers) in phases {

@@ -14,8 +14,8 @@ const LIMITS: [u64; 4] = [1_280, 1_024, 1_024, 750];
 const DDMEM: [u32; 4] = [32, 25, 25, 18];
 const DDMEM_EX: [u32; 4] = [40, 30, 30, 0];
 
-/// Threads as they follow from table 2 if its latencies are taken for those of reads and writes
-/// alone, which Filebench's are not.
+/// Numbers of threads that follow from table 2 if its latencies are those of reads and writes
+/// alone, although Filebench's latencies include other operations.
 const FEW: [usize; 4] = [25, 30, 50, 16];
 
 fn run(mode: Mode, weights: [u32; 4], threads: [usize; 4]) -> Record {
@@ -47,7 +47,7 @@ fn megabytes(run: &Record, at: usize) -> f64 {
     run.rate(at, MADE, UNTIL).megabytes
 }
 
-/// `few` is what the web server gains with DDMem and [`FEW`] threads.
+/// `few` is the web server's gain with DDMem and [`FEW`] threads.
 fn gains(global: &Record, ddmem: &Record, ex: &Record, few: f64) -> Figure {
     let gain = |run: &Record, at| megabytes(run, at) / megabytes(global, at).max(0.001);
     let paper = [

@@ -77,7 +77,7 @@ fn three() -> Figure {
     }
 }
 
-/// A store that is full, but for a batch or two.
+/// The criterion for a full store, which may lack a batch or two.
 const FULL: Band = Band::Within(32.0);
 
 fn four() -> Figure {
@@ -124,7 +124,7 @@ fn four() -> Figure {
     }
 }
 
-/// From here on the shares have settled.
+/// Second from which on the shares have settled.
 const LATE: u64 = 1_600;
 
 const SPLITS: [(u64, &str); 5] = [
@@ -184,7 +184,7 @@ impl Splits {
         )
     }
 
-    /// Operations by those with all memory in the VM.
+    /// Returns the operations as a multiple of those with all memory in the VM.
     fn by(&self, at: usize, split: usize) -> f64 {
         self.0[at][split].operations / self.0[at][0].operations.max(0.001)
     }

@@ -119,7 +119,7 @@ fn bars_plot(title: &str, y: &str, bars: &[Bar]) -> Result<String> {
                     Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
                 });
         }
-        // Labels below the bars, two lines where they are long.
+        // Labels are below the bars, in two lines if they are long.
         let style = ("sans-serif", 12).into_font().color(&BLACK);
         for (at, (label, ..)) in bars.iter().enumerate() {
             let middle = chart.backend_coord(&(at as f64 + 0.5, 0.0));

@@ -55,7 +55,7 @@ impl Record {
     pub(super) fn run_with(&mut self, machine: &mut Machine, control: &mut Control, until: u64) {
         let containers = control.containers();
         let event = |machine: &mut Machine, second: u64| {
-            // The last look is the next round's first.
+            // The last look is the first one of the next round.
             for look in (second..second + STEP).step_by(INTERVAL_S as usize) {
                 machine.run(look);
                 control.look(machine, look);
@@ -97,12 +97,12 @@ impl Record {
         }
     }
 
-    /// The mean of what a container held between two seconds, in MiB.
+    /// Returns the mean of what a container held between two seconds, in MiB.
     pub(super) fn mean(&self, container: usize, from: u64, until: u64) -> f64 {
         mean(&self.held[container], from, until)
     }
 
-    /// The mean of the VM's memory that a container had between two seconds, in MiB.
+    /// Returns the mean of the VM's memory that a container had between two seconds, in MiB.
     pub(super) fn mean_memory(&self, container: usize, from: u64, until: u64) -> f64 {
         mean(&self.memory[container], from, until)
     }
@@ -113,7 +113,7 @@ impl Record {
     }
 }
 
-/// Lines with their names.
+/// Returns lines with their names.
 pub(super) fn named(names: &[&str], lines: impl IntoIterator<Item = Points>) -> Vec<Line> {
     let pairs = names.iter().zip(lines);
     pairs.map(|(name, line)| (name.to_string(), line)).collect()
@@ -139,9 +139,9 @@ pub(super) struct Rate {
 /// Threads of the four workloads.
 pub(super) const THREADS: [usize; 4] = [WEB_THREADS, PROXY_THREADS, MAIL_THREADS, VIDEO_THREADS];
 
-/// By now all files of the four workloads are made, and the servers run.
+/// Second at which all files of the four workloads are made, and the servers run.
 pub(super) const MADE: u64 = 1_100;
-/// Until now the four workloads run: about as long as table 2's evictions take.
+/// Second at which the four workloads end, after about as long as table 2's evictions take.
 pub(super) const UNTIL: u64 = 2_000;
 
 /// One VM with the paper's four containers.
@@ -176,12 +176,12 @@ pub(super) fn four(
     machine
 }
 
-/// Evictions of a container in pages.
+/// Returns the evictions of a container in pages.
 pub(super) fn evicted_pages(machine: &Machine, container: usize) -> f64 {
     (machine.counts(container).evictions * UNIT_PAGES) as f64
 }
 
-/// Hits for each hundred puts: the paper's *lookup-to-store ratio*.
+/// Returns the hits for each hundred puts, the paper's *lookup-to-store ratio*.
 pub(super) fn lookup_to_store(machine: &Machine, container: usize) -> f64 {
     let counts = machine.counts(container);
     100.0 * counts.hits as f64 / (counts.puts as f64).max(1.0)

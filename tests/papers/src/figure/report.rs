@@ -83,8 +83,9 @@ fn page(report: &Report) -> Result<Markup> {
                     code { "ddcore" }
                     ", the source of the kernel modules; guests, containers and the disk are a \
                      model whose parameters are in " code { "ddsim/src/parameters.rs" }
-                    ". Where containers have targets, policyd's own engine decides. Grey is what a paper says. Places of curves that \
-                     need what is not built yet are left empty."
+                    ". Where containers have targets, policyd's own engine decides. Grey \
+                     shows a paper's values. Curves that need features that are not built yet are \
+                     missing."
                 }
                 (goals(&report.goals))
                 (verdicts(&report.figures))

@@ -130,7 +130,8 @@ fn ticks(least: f64, most: f64) -> Vec<f64> {
     all.filter(|tick| (least..=most).contains(tick)).collect()
 }
 
-/// Returns whether there is room for the number of each tick. That of 1 always is there.
+/// Returns whether there is enough space for the number of each tick. There always is for that of
+/// 1.
 fn named(ticks: &[f64], scale: &Scale) -> Vec<(f64, bool)> {
     let one = scale.at(0.0);
     let mut last = f64::NEG_INFINITY;

@@ -34,7 +34,7 @@ impl<'a> Faults<'a> {
         let there = machine.exec(["test", "-d", &format!("{DIR}/failslab")])?;
         ensure!(
             there.exit.success(),
-            "allocations of this kernel cannot be told to fail: run \
+            "this kernel does not support failing allocations: run \
              `cargo xtask test vm --kernel debug allocations`"
         );
         let faults = Self { machine };
@@ -65,9 +65,8 @@ impl<'a> Faults<'a> {
     /// Restricts the failures to these allocations.
     pub(super) fn only(&self, below: Below) -> Result<()> {
         let (start, end) = match below {
-            Below::Loading => {
-                functions(self.machine, "do_one_initcall")?.context("modules are loaded there")?
-            }
+            Below::Loading => functions(self.machine, "do_one_initcall")?
+                .context("the kernel has no range of addresses for modules")?,
             Below::Module(name) => module(self.machine, name)?,
         };
         self.set("require-start", &start.to_string())?;

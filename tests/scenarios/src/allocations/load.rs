@@ -64,7 +64,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
     }
     let at_host = faults.stop()?;
     read()?;
-    Storm::some_hits(&guest).context("after the host was without memory")?;
+    Storm::some_hits(&guest).context("after allocations failed at the host")?;
     say(&format!("{at_host} allocations of the host failed"));
 
     let inside = Faults::new(&guest)?;
@@ -95,7 +95,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
     let in_guest = inside.stop()?;
     say(&format!("{in_guest} allocations of the guest failed"));
     stage::attached(&guest)?;
-    Storm::some_hits(&guest).context("after the guest was without memory")?;
+    Storm::some_hits(&guest).context("after allocations failed in the guest")?;
     read()?;
     storm.stop(&guest)?;
     let mut targets = Vec::from(storm.verdict("allocations", LEAST_READS)?);
@@ -104,7 +104,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
         guest: &guest,
     };
     let weights = ["default", "left", "right"].map(|name| (name, 100));
-    site.shows("when there is memory again", &weights)?;
+    site.shows("after allocations succeed again", &weights)?;
     for faults in [&faults, &inside] {
         faults.unsaid()?;
     }

@@ -56,7 +56,7 @@ pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<
         guest: &guest,
         pid: ddctl::vm(&ddctl::vms(host)?, "one")?
             .pid
-            .context("its VMM is gone")?,
+            .context("the guest's VMM has ended")?,
         dense,
     };
     if wanted("guest") {
@@ -182,9 +182,11 @@ fn each(
         let attempt: Attempt = serde_json::from_str(&said).with_context(|| said.clone())?;
         let done = attempt.code == Some(0);
         let Attempt { said, .. } = attempt;
-        check(done).with_context(|| format!("{what}: without allocation {nth} it said: {said}"))?;
+        check(done).with_context(|| {
+            format!("{what}: allocation {nth} failed, and the program printed: {said}")
+        })?;
         if attempt.left > 0 {
-            ensure!(done, "{what}: with all allocations it said: {said}");
+            ensure!(done, "{what}: failed although no allocation did: {said}");
             return Ok(None);
         }
         Ok(Some(!done))
@@ -193,14 +195,17 @@ fn each(
 
 /// Loads a module, and unloads it if that succeeded.
 fn loading(machine: &Machine, faults: &Faults<'_>, module: &str, dense: u32) -> Result<Sum> {
-    // The first time has allocations that are not repeated.
+    // The first load makes allocations that are not repeated later.
     machine.load_module(module, &[])?;
     machine.unload_module(module)?;
     faults.only(Below::Loading)?;
     let what = format!("load {module}");
     let program = format!("insmod /opt/dd/modules/{module}.ko");
     each(machine, &what, &program, dense, |done| {
-        ensure!(machine.has_module(module)? == done, "it is there by half");
+        ensure!(
+            machine.has_module(module)? == done,
+            "insmod's result does not agree with the list of modules"
+        );
         if done {
             machine.unload_module(module)?;
         }
@@ -343,7 +348,7 @@ impl Pair<'_> {
             let done = guest.exec(argv)?.exit.success();
             let starved = tasks.end()?;
             self.shows(done.then_some(70), WEIGHT)
-                .with_context(|| format!("the host was without allocation {nth} for a pool"))?;
+                .with_context(|| format!("after allocation {nth} for a pool failed at the host"))?;
             if done {
                 ddctl::run(guest, &format!("container remove {NEW}"))?;
             }
@@ -364,8 +369,9 @@ impl Pair<'_> {
             // The guest tries again until it has a session.
             self.attached_after(before)?;
             let starved = tasks.end()?;
-            self.shows(None, WEIGHT)
-                .with_context(|| format!("the host was without allocation {nth} for a session"))?;
+            self.shows(None, WEIGHT).with_context(|| {
+                format!("after allocation {nth} for a session failed at the host")
+            })?;
             Ok((starved == Starved::Once).then_some(true))
         })
     }
@@ -389,7 +395,7 @@ impl Pair<'_> {
             self.attached_after(before)?;
             let starved = [workers.end()?, threads.end()?];
             self.shows(None, WEIGHT)
-                .with_context(|| format!("allocation {nth} failed for a first session"))?;
+                .with_context(|| format!("after allocation {nth} for the first session failed"))?;
             if starved[0] == Starved::Never && idle < IDLE {
                 // Another worker runs the job now.
                 idle += 1;

@@ -48,10 +48,10 @@ pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     let told = log.matches("cannot attach to").count();
     ensure!(
         told == 1 && log.contains("kernel.ftrace_enabled=0"),
-        "it was said {told} times:\n{log}"
+        "the failure was reported {told} times:\n{log}"
     );
     guest.write_file(enabled, "1")?;
-    wait::until("the guest module attaches after all", || {
+    wait::until("the guest module attaches", || {
         Ok((ddctl::guest(guest)?.state == "attached").then_some(()))
     })?;
     Ok(Target::at_most(

@@ -167,7 +167,7 @@ pub(super) fn paced(guest: &Guest) -> Result<Target> {
     let seconds = uptime()? - start;
     ensure!(
         counted.put_skipped_map > 10 * rounds,
-        "the map had room in {rounds} rounds: {counted:?}"
+        "the map was not full in {rounds} rounds: {counted:?}"
     );
     let others = counted.calls
         - counted.put_calls

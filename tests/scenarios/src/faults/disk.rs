@@ -50,7 +50,7 @@ pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
         warm.try_for_each(|file| whole(guest, &file))?;
     }
     let hits = ddctl::counters(guest)?.get_hits;
-    ensure!(hits > 0, "nothing came from the host");
+    ensure!(hits > 0, "no page came from the host");
     switch(guest, &format!("0 {size} error"))?;
     let mut refused = Vec::new();
     for file in files() {

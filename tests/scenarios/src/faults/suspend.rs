@@ -30,7 +30,7 @@ pub(super) fn to_memory(machine: &Machine, guest: &Machine) -> Result<()> {
         let done = machine.run(&Command::new(["flock", FREEZING, "sh", "-c", SUSPEND]))?;
         Ok(done.exit.success().then_some(()))
     })?;
-    ensure!(sleeps()? > before, "it did not sleep");
+    ensure!(sleeps()? > before, "the machine was not suspended");
     let after = ddctl::counters(guest)?.sessions;
     ensure!(after == sessions, "the guest began another session");
     Ok(())

@@ -106,7 +106,7 @@ impl<'a> Fuzzer<'a> {
                 .find(|(found, _)| *found == name)
                 .map(|(_, text)| text);
             value
-                .with_context(|| format!("{MODULE} does not tell {name}: {text}"))?
+                .with_context(|| format!("{MODULE} does not report {name}: {text}"))?
                 .parse::<u64>()
                 .with_context(|| format!("{name} is not a number: {text}"))
         };
@@ -131,7 +131,7 @@ impl<'a> Fuzzer<'a> {
 
     /// Waits until it has sent some requests.
     pub(crate) fn sends(&self) -> Result<()> {
-        wait::until("there were some requests", || {
+        wait::until("the module has sent some requests", || {
             Ok((self.sent()? > 1000).then_some(()))
         })
     }

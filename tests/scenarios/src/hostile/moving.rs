@@ -87,7 +87,7 @@ pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>
 /// Waits until it has sent some more requests, which shows that no call is stuck.
 fn sends(fuzzer: &Fuzzer<'_>) -> Result<()> {
     let wanted = fuzzer.sent()? + BETWEEN;
-    wait::until("there were some requests", || {
+    wait::until("the module has sent more requests", || {
         Ok((fuzzer.sent()? >= wanted).then_some(()))
     })
 }

@@ -49,13 +49,13 @@ fn around(
     site.grow()?;
     before()?;
     let vms = ddctl::vms(host)?;
-    let stats = vms.first().context("the guest is registered")?.stats;
+    let stats = vms.first().context("the guest is not registered")?.stats;
     let watch = Exits::watch(host)?;
     site.run(&format!("{} || true", site.reclaim()))?;
     site.run("ddhelper huge /mnt/large")?;
     let seen = watch.end()?;
     let vms = ddctl::vms(host)?;
-    let counted = vms.first().context("the guest is registered")?.stats - stats;
+    let counted = vms.first().context("the guest is not registered")?.stats - stats;
     eprintln!("    memory {what}: {seen:?}, {counted:?}");
     ensure!(seen.count > 0, "no hypercall was seen");
     ensure!(

@@ -107,7 +107,7 @@ pub(crate) const ALL: &[Mutation] = &[
     mutation(
         "attaches-at-every-look",
         &[bounds::BOUNDS],
-        &["it was said", "calls in seconds after"],
+        &["the failure was reported", "calls in seconds after"],
     ),
     mutation(
         "reaps-with-host-only",

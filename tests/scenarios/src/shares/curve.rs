@@ -40,7 +40,7 @@ impl Curve {
         let count = (seconds / PERIOD_S).ceil() as u32;
         let watch = format!("ddctl --json --host stats --watch={PERIOD_S} --count={count}");
         let mut watcher = host.spawn(&Command::new(watch.split(' ').map(str::to_owned)))?;
-        wait::until("there is a first picture", || {
+        wait::until("the first observation is printed", || {
             Ok((!watcher.output()?.is_empty()).then_some(()))
         })?;
         change()?;
@@ -49,7 +49,7 @@ impl Curve {
         ensure!(exit.success(), "{watch} failed: {output}");
         let pictures = output.lines().map(|line| {
             let picture: Vms = serde_json::from_str(line).with_context(|| line.to_owned())?;
-            let time = events::parse(&picture.time.context("a picture without time")?)?;
+            let time = events::parse(&picture.time.context("the output has no time")?)?;
             Ok((time.as_secs_f64(), peers(&picture.vms)?))
         });
         pictures.collect::<Result<_>>().map(Self)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A reader that waits for a slow device of the SSD tier in its guest leaves the vCPU to other tasks.
+//! A reader that waits for a slow device of the SSD tier in its guest leaves the vCPU to other
+//! tasks.
 
 use anyhow::{Result, bail, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, Scenario, Target, Throttle};
@@ -52,12 +53,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             deferred: self::deferred(host)? - deferred,
         })
     };
-    // Each way first and second, so that what changes with time concerns both.
+    // Each way is measured first and second, so that changes over time affect both.
     let (host_1, guest_1) = (way("host")?, way("guest")?);
     let (guest_2, host_2) = (way("guest")?, way("host")?);
     ensure!(
         host_1.deferred + host_2.deferred == 0,
-        "gets were deferred that were to wait in the host"
+        "gets were deferred although readers wait in the host"
     );
     for (name, way) in [
         ("host", &host_1),
@@ -115,8 +116,8 @@ struct Way {
     deferred: u64,
 }
 
-/// Time that a task has run on the vCPU of its guest, and the time that passed, both by the clock of
-/// the guest: how fast the machine is at that moment changes both.
+/// Time that a task has run on the vCPU of its guest, and the time that passed, both by the clock
+/// of the guest, so that the speed of the machine at that moment affects both.
 struct Pace {
     run: f64,
     seconds: f64,

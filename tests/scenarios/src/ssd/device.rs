@@ -71,7 +71,7 @@ impl Device {
         Self::add_slow(host, mib, REQUEST_US)
     }
 
-    /// Makes a device whose requests take so many microseconds, and adds it to the tier.
+    /// Makes a device whose requests take `request_us` microseconds, and adds it to the tier.
     pub(crate) fn add_slow(host: &Machine, mib: u64, request_us: u64) -> Result<Self> {
         let path = Self::make(host, mib, request_us)?;
         Self::add_path(host, path)
@@ -83,7 +83,7 @@ impl Device {
         Ok(Self { path })
     }
 
-    /// Makes a device whose requests take so many microseconds. Returns its path.
+    /// Makes a device whose requests take `request_us` microseconds. Returns its path.
     pub(crate) fn make(host: &Machine, mib: u64, request_us: u64) -> Result<String> {
         host.exec_ok(["modprobe", "null_blk", "nr_devices=0"])?;
         host.shell(format!(
@@ -95,7 +95,7 @@ impl Device {
         for (key, value) in [
             ("size", mib.to_string()),
             ("memory_backed", "1".into()),
-            // What was discarded reads as zeros, so that pages which are in use are missed.
+            // Discarded blocks read as zeros, so that a discard of pages in use is noticed.
             ("discard", "1".into()),
             ("irqmode", "2".into()),
             ("completion_nsec", (request_us * 1000).to_string()),

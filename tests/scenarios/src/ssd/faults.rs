@@ -57,7 +57,7 @@ impl<'a> Faulty<'a> {
         })
     }
 
-    /// Replaces what the device does. `target` has the place of the device below in it.
+    /// Replaces the target of the device. `{}` in `target` stands for the device below.
     fn turn_into(&self, target: &str) -> Result<()> {
         let target = target.replace("{}", &format!("{} 0", self.below));
         let table = format!("0 {} {target}", self.sectors);
@@ -66,7 +66,7 @@ impl<'a> Faulty<'a> {
         mapper::run(self.host, &format!("resume {NAME}"))
     }
 
-    /// Makes it do what devices do.
+    /// Makes it work without faults.
     fn heal(&self) -> Result<()> {
         self.turn_into("linear {}")
     }
@@ -87,8 +87,11 @@ impl<'a> Faulty<'a> {
         let stat = self
             .host
             .shell(format!("cat /sys/dev/block/$({number})/stat"))?;
-        let first = stat.split_whitespace().next().context("an empty file")?;
-        first.parse().context("the number of reads")
+        let first = stat
+            .split_whitespace()
+            .next()
+            .context("the device's statistics are empty")?;
+        first.parse().context("the number of reads is invalid")
     }
 
     /// Reads the file until the device is trusted, which takes some good reads.
@@ -126,7 +129,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     faulty.heal()?;
     ensure!(flipped > 0, "nothing was read from the device");
 
-    // Writes are reported as done, and are not.
+    // Writes are reported as done, although they are dropped.
     faulty.fail("drop_writes")?;
     read(&guest, &file)?;
     wait::until_still("writing", || Ok(faulty.stats()?.written_pages))?;
@@ -154,7 +157,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, &file)?;
     let stalled = start.elapsed();
     ensure!(faulty.stats()?.timeouts > before.timeouts);
-    // Abandoned requests end at some time.
+    // Abandoned requests end some time later.
     faulty.heal()?;
     ddctl::run(host, "ssd set --deadline 1000")?;
     faulty.recover(&guest, &file)?;

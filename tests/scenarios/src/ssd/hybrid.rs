@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A container in both tiers: pages that leave memory go to a device, and come back when memory has
-//! room (experiments of section 5.5 of the thesis, scaled).
+//! A container in both tiers: pages that leave memory go to a device, and return to memory when
+//! there is space (experiments of section 5.5 of the thesis, scaled).
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
 /// A container whose file is larger than the memory tier.
 pub(crate) const HYBRID: Scenario = Scenario {
     name: "hybrid",
-    about: "pages go to the SSD tier and back by the thresholds, and none of them is lost or old",
+    about: "pages move between the tiers at the thresholds, and no page is lost or old",
     quick: true,
     run,
 };
@@ -56,11 +56,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let sum = down.used + down.evictions + down.hits + down.flushes;
     ensure!(
         down.puts == sum && down.demoted == down.ssd_used,
-        "{sum} pages are accounted for: {down:?}"
+        "the pages do not add up ({sum}): {down:?}"
     );
     let full = percent(in_memory, capacity);
 
-    // All of it comes back right, from both tiers.
+    // All pages that are read back are right, from both tiers.
     read(&guest, &file)?;
     let back = counted(host, "file")?;
     let (asked, hits) = (back.gets - down.gets, back.hits - down.hits);
@@ -76,14 +76,17 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let used = used()?;
     let up = counted(host, "file")?;
     let promoted = up.promoted - back.promoted;
-    ensure!(used == LOW, "{used} pages instead of {LOW}: {up:?}");
+    ensure!(
+        used == LOW,
+        "memory has {used} pages instead of {LOW}: {up:?}"
+    );
     ensure!(
         up.used == back.used && up.evictions == back.evictions,
         "{back:?} {up:?}"
     );
     read(&guest, &file)?;
 
-    // A container that goes to the SSD tier takes its pages along.
+    // If a container is moved to the SSD tier, its pages in memory move there as well.
     let before = accounting::check(host).and_then(|_| counted(host, "file"))?;
     set_store(&guest, &file.path, "ssd")?;
     let what = "the pages in memory go to the device";
@@ -115,7 +118,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ensure!(after.over_budget > 0, "{after:?}");
     ensure!(
         written as f64 <= allowed,
-        "{written} pages were written in {time:?}, and {allowed} allowed"
+        "{written} pages were written in {time:?}, more than the allowed {allowed}"
     );
     after.check_reads()?;
     ddctl::run(host, &format!("ssd remove {}", device.path()))?;

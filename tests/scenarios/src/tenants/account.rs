@@ -50,7 +50,10 @@ pub(super) fn peak_mib(guest: &Guest) -> Result<f64> {
     let status = guest.read_text(&format!("/proc/{}/status", main_pid(guest)?))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next());
-    Ok(kib.context("there is no VmHWM")?.parse::<f64>()? / 1024.0)
+    Ok(kib
+        .context("the status of the process has no VmHWM")?
+        .parse::<f64>()?
+        / 1024.0)
 }
 
 /// Returns the rounds of the user's storm so far, each of which makes and removes 200 cgroups.

@@ -88,7 +88,10 @@ impl<'a> Owners<'a> {
         let left = self
             .guest
             .shell(format!("cat {journal} 2> /dev/null || true"))?;
-        ensure!(left.is_empty(), "{when} the journal of limits says {left}");
+        ensure!(
+            left.is_empty(),
+            "{when}, the journal of limits is not empty: {left}"
+        );
         Ok(())
     }
 
@@ -130,7 +133,7 @@ impl<'a> Owners<'a> {
             seen = self.guest.read_text(&path)?;
             Ok((seen == value).then_some(()))
         })
-        .with_context(|| format!("it is {seen}"))
+        .with_context(|| format!("the limit is {seen}"))
     }
 
     fn says(&self, name: &str, file: &str, value: &str, when: &str) -> Result<()> {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh disable=SC2086
-# What a user does in a subtree of their own, as fast as a shell can.
+# Actions of a user in a subtree of their own, as fast as a shell can execute them.
 cd "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service" || exit
 mkdir -p init.scope app.slice hog
 echo $$ > init.scope/cgroup.procs
@@ -15,7 +15,7 @@ for place in . app.slice machine.slice system.slice; do
         "$place/two.service" "$place/gold"
 done
 
-# Names that steer terminals, shells and programs.
+# Names that control terminals, shells and programs.
 escape=$(printf '\033]0;owned\007\033[2J\033[31m')
 turned=$(printf '\342\200\256')
 mkdir "app.slice/web$escape.service" "app.slice/web;touch \$(reboot).service" \

@@ -73,7 +73,7 @@ fn verified(output: &str) -> Result<u64> {
         let mut count = || counts.next().context("no figure")?.context("not a figure");
         sum += count()?.min(count()?);
     }
-    ensure!(sum > 0, "it verified nothing");
+    ensure!(sum > 0, "fio verified nothing");
     Ok(sum)
 }
 

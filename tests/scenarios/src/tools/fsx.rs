@@ -60,5 +60,5 @@ fn verified(output: &str) -> Result<u64> {
     let counts = output
         .lines()
         .find_map(|line| line.strip_prefix("compared "));
-    Ok(counts.context("it compared nothing")?.parse()?)
+    Ok(counts.context("fsx compared nothing")?.parse()?)
 }

@@ -62,12 +62,15 @@ fn lines(quick: bool) -> Vec<String> {
 
 /// The exit status covers the stressors, but some of them only print what was wrong.
 fn verified(output: &str) -> Result<u64> {
-    ensure!(!output.contains("stress-ng: fail:"), "something was wrong");
-    ensure!(output.contains("skipped: 0"), "something was skipped");
+    ensure!(
+        !output.contains("stress-ng: fail:"),
+        "a stressor reported a failure"
+    );
+    ensure!(output.contains("skipped: 0"), "a stressor was skipped");
     let counts = comparing().filter_map(|name| operations(output, name));
     let counts: Vec<u64> = counts.collect();
     ensure!(!counts.is_empty(), "there are no figures");
-    ensure!(!counts.contains(&0), "something did nothing");
+    ensure!(!counts.contains(&0), "a stressor did nothing");
     Ok(counts.iter().sum())
 }
 

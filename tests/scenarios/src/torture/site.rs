@@ -34,7 +34,7 @@ pub(crate) struct Site {
     offers: Option<&'static [Kind]>,
 }
 
-/// Space of the files on all of them but overlays.
+/// Asynchronous writes, which all of them but overlays must offer.
 const QUEUED: [Kind; 4] = [Kind::Ring, Kind::RingDirect, Kind::Aio, Kind::AioDirect];
 const ON_EXT4: &[Kind] = &[
     Kind::Uncached,

@@ -158,7 +158,9 @@ impl Storm {
         let sites = self.sites.into_iter();
         let mut sums: Vec<_> = sites.map(|site| (site, Tally::default())).collect();
         for (site, mut worker) in self.workers {
-            let (site, sum) = sums.get_mut(site).context("it is one of them")?;
+            let (site, sum) = sums
+                .get_mut(site)
+                .context("the filesystem is not one of the sites")?;
             let tally = finish(site.name(), &mut worker)?;
             for line in tally.wrong.iter().take(10) {
                 eprintln!("    {line}");
@@ -191,8 +193,8 @@ pub(crate) fn add_containers(guest: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the pages of one container on a device, and moves the other one between the tiers until the
-/// disturbance ends.
+/// Keeps the pages of one container on a device, and moves the other one between the tiers until
+/// the disturbance ends.
 pub(super) fn move_between_tiers(guest: &Machine) -> Result<Running> {
     let [moving, on_device] = CONTAINERS;
     ddctl::run(guest, &format!("container set-store {on_device} ssd"))?;

@@ -34,7 +34,7 @@ pub(super) fn attached(machine: &Machine) -> Result<Vec<Function>> {
     let functions: Vec<_> = lines.map(parse).collect::<Option<_>>().context("no name")?;
     ensure!(
         functions.iter().any(|one| one.diverted),
-        "{} is attached to nothing: {text}",
+        "{} is attached to no function: {text}",
         machine.name()
     );
     Ok(functions)

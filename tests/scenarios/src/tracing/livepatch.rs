@@ -26,7 +26,7 @@ impl<'a> Livepatch<'a> {
     /// A function that the modules divert cannot be patched.
     pub(super) fn is_refused(machine: &Machine, function: &str) -> Result<()> {
         let enabled = load(machine, function);
-        ensure!(enabled.is_err(), "a livepatch took {function} from us");
+        ensure!(enabled.is_err(), "a livepatch could patch {function}");
         Ok(())
     }
 
@@ -34,7 +34,7 @@ impl<'a> Livepatch<'a> {
     pub(super) fn disable(self) -> Result<()> {
         let enabled = format!("/sys/kernel/livepatch/{MODULE}/enabled");
         self.0.write_file(&enabled, "0")?;
-        wait::until("the livepatch is gone", || {
+        wait::until("the livepatch is unloaded", || {
             Ok(self.0.unload_module(MODULE).ok())
         })
     }

@@ -128,7 +128,7 @@ impl Watch<'_> {
     }
 
     fn stop_bpf(&mut self) -> Result<u64> {
-        let mut bpftrace = self.bpftrace.take().context("it was started")?;
+        let mut bpftrace = self.bpftrace.take().context("bpftrace was not started")?;
         ensure!(
             bpftrace.poll()?.is_none(),
             "bpftrace ended: {}",
@@ -146,7 +146,7 @@ impl Watch<'_> {
             Ok(value.trim().parse()?)
         };
         let (entries, exits) = (count("@entries")?, count("@exits")?);
-        ensure!(exits > 0, "{entries} entries, and no exit");
+        ensure!(exits > 0, "there were {entries} entries and no exit");
         Ok(entries)
     }
 }

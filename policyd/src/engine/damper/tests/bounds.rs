@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The end of moves, and the share of the largest after rounding.
+//! Tests of the end of moves, and of the largest weight after rounding.
 
 use super::*;
 
-/// A move continues to its end, although the rest alone would be no reason to move.
+/// A move continues to its end, although the remaining distance alone would be no reason to move.
 #[test]
 fn a_move_is_finished() {
     let mut damper = damper(&[0.5, 0.5]);
@@ -14,7 +14,8 @@ fn a_move_is_finished() {
     assert!((damper.share("/0").0 - 0.8).abs() < 1e-9);
 }
 
-/// Each has a weight of one at least; the largest gives what that takes.
+/// Each container has a weight of at least 1. The largest weight is reduced by the units that this
+/// adds.
 #[test]
 fn the_smallest_are_paid_for_by_the_largest() {
     const SMALL: u32 = 1000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which goals are missed.
+//! Tests of which goals count as missed.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn a_goal_that_is_met_is_not_missed() {
     assert!(only(&[slow]) && only(&[slow, soon]));
     assert!(!only(&[fast]) && !only(&[fast, soon]));
     assert!(!only(&[slow, late]) && !only(&[fast, late]));
-    // To the point is met.
+    // A figure that equals the target meets it.
     let exact = goal(Figure::Latency, 10.0);
     assert!(only(&[slow, exact]));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a container waits for, and what helps it.
+//! Tests of what a container waits for, and of what helps it.
 
 use super::*;
 
@@ -35,6 +35,6 @@ fn one_of_disk_and_memory_is_enough_to_wait_for() {
     };
     assert!(!waits(Some(0.0), Some(0.0)) && !waits(Some(0.0), None));
     assert!(waits(Some(50.0), Some(0.0)) && waits(Some(0.0), Some(50.0)));
-    // What is not known may be waited for.
+    // A container may be waiting for a resource whose pressure is not known.
     assert!(waits(None, Some(0.0)));
 }
