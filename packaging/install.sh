@@ -3,10 +3,10 @@
 #
 # install.sh ROOT VERSION PACKAGE...
 #
-# Installs what the Debian packages PACKAGE... have below the directory ROOT, for packages of other
-# distributions: the lists in packaging/debian say what that is. The programs have been built
-# (`cargo build --release`), and `ddpages` has written man pages and completions to target/pages.
-# It runs in the top directory of the sources.
+# Installs the files of the Debian packages PACKAGE... below the directory ROOT, for packages of
+# other distributions. The lists in packaging/debian name these files. Before, the programs must be
+# built (`cargo build --release`), and `ddpages` must write man pages and completions to
+# target/pages. Run this script in the top directory of the sources.
 
 set -eu
 

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -R /integrations/ansible "$work"
 cd "$work/ansible"
-# A vault, caches and the like are below the home directory.
+# Ansible writes caches below the home directory.
 export HOME="$work"
 ansible-playbook --syntax-check --inventory 'localhost,' site.yml
 ansible-lint --offline --profile production site.yml roles

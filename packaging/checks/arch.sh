@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 cp /integrations/arch/PKGBUILD "$work"
 chmod -R a+rwX "$work"
 cd "$work"
-# It looks for pacman, and does not run it for this.
+# makepkg looks for pacman, but does not run it for this.
 PACMAN=true setpriv --reuid=nobody --clear-groups makepkg --printsrcinfo >info
 for package in tools host-dkms guest-dkms; do
     grep -qx "pkgname = doubledecker-$package" info

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Checks what belongs together in the manifest."""
+"""Checks that the parts of the manifest refer to each other correctly."""
 
 import sys
 
@@ -17,7 +17,7 @@ pod = spec["template"]["spec"]
 labels = spec["template"]["metadata"]["labels"]
 assert spec["selector"]["matchLabels"].items() <= labels.items(), labels
 assert pod["serviceAccountName"] == objects["ServiceAccount"]["metadata"]["name"]
-# The module is in the initial network namespace, and in the cgroup namespace of the node.
+# The module uses the initial network namespace, and the cgroup namespace of the node.
 assert pod["hostNetwork"] is True
 (container,) = pod["containers"]
 assert container["securityContext"]["privileged"] is True
@@ -26,7 +26,7 @@ volumes = {volume["name"]: volume for volume in pod["volumes"]}
 mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
 assert volumes.keys() == mounts.keys(), (volumes.keys(), mounts.keys())
 for name, volume in volumes.items():
-    # policyd finds the files of the node where they are on the node.
+    # The files of the node have the same paths in the container as on the node.
     path = volume.get("hostPath", {}).get("path", mounts[name])
     assert path == mounts[name], (path, mounts[name])
 assert volumes["config"]["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]

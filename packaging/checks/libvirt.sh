@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Tries the hook with libvirt's own daemon and a domain that is started, saved and restored, and never
-# runs (`cargo xtask integrations`). A ddctl that notes its arguments stands for the real one.
+# Tests the hook with libvirt's own daemon and a domain that is started paused, saved and restored
+# (`cargo xtask integrations`). A script that records its arguments replaces ddctl.
 
 set -eu
 
@@ -17,7 +17,7 @@ END
 chmod +x "$work/bin/ddctl"
 cp /integrations/libvirt/qemu /etc/libvirt/hooks/qemu
 
-# libvirt looks for processors there. The mount ends with this script.
+# libvirt looks for processors in /sys. The mount ends with this script.
 mount -t sysfs sysfs /sys
 
 # There is neither a service manager nor a policy kit in this root.
@@ -48,13 +48,13 @@ END
 
 PATH="$work/bin:$PATH" libvirtd --daemon --pid-file "$work/pid"
 trap 'kill "$(cat "$work/pid")"; rm -rf "$work" /etc/libvirt/qemu/web.xml' EXIT
-# The daemon listens when it has gone to the background.
+# The daemon listens before it detaches.
 virsh --connect qemu:///system define "$work/domain.xml"
 virsh --connect qemu:///system start --paused web
 [ "$(cat "$work/calls")" = 'set-weight --save --later --ssd 50 name:web 300' ]
 
-# A restored domain is started like one that comes from another host. Weights that were changed in
-# between count.
+# A restored domain is started like one that is migrated from another host. The hook gets a weight
+# that was changed in between.
 virsh --connect qemu:///system save web "$work/state"
 virsh --connect qemu:///system save-image-dumpxml "$work/state" | sed 's/weight="300"/weight="70"/' \
     >"$work/changed.xml"
@@ -64,7 +64,7 @@ virsh --connect qemu:///system restore "$work/state" --xml "$work/changed.xml" -
 virsh --connect qemu:///system dumpxml web >"$work/running.xml"
 virsh --connect qemu:///system destroy web
 
-# `virsh metadata` makes the element, too.
+# `virsh metadata` creates the element, too.
 virsh --connect qemu:///system metadata web --uri urn:doubledecker:1 --key dd \
     --set '<cache weight="20"/>' --config
 virsh --connect qemu:///system start --paused web

@@ -3,9 +3,10 @@
 #
 # build.sh MODULE VERSION KERNEL HEADERS
 #
-# Builds the module in the folder MODULE of the directory above, which DKMS runs as its pre_build
-# script. Returns 77 if that fails, which DKMS takes as "not for this kernel": a kernel is installed
-# and boots whether or not the module can be built for it. The output is in DKMS' make.log.
+# Builds the module in the folder MODULE of the parent directory. DKMS runs this as its pre_build
+# script. Returns 77 if the build fails, which DKMS takes as "not for this kernel": a kernel is
+# installed and boots whether or not the module can be built for it. The output is in DKMS'
+# make.log.
 
 set -eu
 

@@ -4,9 +4,9 @@
 # check.sh KERNEL HEADERS
 #
 # Checks whether modules in Rust can be built for KERNEL (as `uname -r` prints it) against HEADERS
-# (its /lib/modules/KERNEL/build). Returns 1 if not, and prints what is wrong and what to do about
-# it to the standard error. dkms.conf asks before DKMS begins a build, so that a kernel that cannot
-# be built for is passed over, and neither its installation nor that of a package fails.
+# (its /lib/modules/KERNEL/build). Returns 1 if not, and prints the problem and its remedy to the
+# standard error. dkms.conf runs this script before DKMS begins a build, so that a kernel for which
+# the modules cannot be built is skipped, and neither its installation nor that of a package fails.
 
 set -eu
 
@@ -25,7 +25,7 @@ refuse() {
     exit 1
 }
 
-# On a stable Debian, Linux is newer in the backports.
+# In a stable release of Debian, the backports have newer kernels.
 from_backports=
 if [ "$(os_release VERSION_CODENAME)" = trixie ]; then
     from_backports='-t trixie-backports '
@@ -50,7 +50,7 @@ esac
     refuse "its headers have no configuration ($config)" \
         "reinstall them: apt install --reinstall linux-headers-$kernel"
 
-# What the modules need of a kernel.
+# Options of the kernel that the modules need.
 for option in RUST KPROBES DYNAMIC_FTRACE; do
     is_set "$option" ||
         refuse "it was built without CONFIG_$option" \
@@ -61,8 +61,8 @@ if is_set PREEMPT_RT; then
         "boot a kernel without PREEMPT_RT: $newer_kernel"
 fi
 
-# Metadata can be read by the compiler that wrote it and by no other, and the names of the kernel's
-# symbols depend on the compiler, too.
+# Only the compiler that wrote metadata can read it, and the names of the kernel's symbols depend on
+# the compiler, too.
 wanted=$(setting RUSTC_VERSION_TEXT)
 if [ -z "$rustc" ]; then
     installed=$(rustc --version 2>/dev/null) || installed='none'
@@ -70,7 +70,7 @@ if [ -z "$rustc" ]; then
         "install that version (the package rustc or rustc-$rust_series), or boot a kernel that was built with the installed one"
 fi
 
-# With metadata from the distribution or from an earlier build nothing more is needed.
+# If there is metadata from the distribution or from an earlier build, nothing more is needed.
 if [ -e "$headers/rust/libkernel.rmeta" ] || has_metadata; then
     exit 0
 fi
@@ -97,7 +97,7 @@ if [ -n "$of_headers" ] && [ "$of_headers" != "$of_source" ]; then
         "install the same version of both: apt install $package=$of_headers, or the newest kernel: $newer_kernel"
 fi
 
-# What the preparation of a kernel's source needs besides.
+# Other programs that the preparation of a kernel's source needs.
 missing=
 for program in bc bison cpio flex make xz; do
     command -v "$program" >/dev/null || missing="$missing $(package_of "$program")"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# What the scripts beside this one know of a kernel. It is sourced with
+# Facts about a kernel for the other scripts of this directory. This file is sourced with
 #   kernel   the kernel, as `uname -r` prints it
 #   headers  its headers, /lib/modules/KERNEL/build
-# and sets, where the headers are installed,
+# and, if the headers are installed, sets
 #   series       the first two numbers of its version
 #   config       the file with its configuration
 #   rustc        the compiler that it was built with, or nothing if that is not installed
@@ -27,7 +27,7 @@ os_release() {
     )
 }
 
-# Returns whether an option is on, built in or as a module.
+# Returns whether an option is set, as built-in or as a module.
 is_set() {
     grep -q "^CONFIG_$1=[ym]$" "$config"
 }
@@ -47,12 +47,12 @@ find_rustc() {
     done
 }
 
-# Prints the version of a package, or nothing where there is no dpkg or no such package.
+# Prints the version of a package, or nothing if there is no dpkg or no such package.
 package_version() {
     dpkg-query --show --showformat '${Version}' "$1" 2>/dev/null || :
 }
 
-# Prints the name of the package that has a program.
+# Prints the name of the package that contains a program.
 package_of() {
     case $1 in
         xz) echo xz-utils ;;
@@ -60,12 +60,13 @@ package_of() {
     esac
 }
 
-# Prints where Debian's package of the source has it.
+# Prints the path of the archive in Debian's package of the source.
 source_archive() {
     echo "/usr/src/linux-source-$series.tar.xz"
 }
 
-# Prints what the metadata depends on: another build of the kernel needs other metadata.
+# Prints a key of everything that the metadata depends on: another build of the kernel needs other
+# metadata.
 metadata_key() {
     cksum <"$config"
     cksum <"$headers/Module.symvers"

@@ -3,12 +3,11 @@
 #
 # metadata.sh KERNEL HEADERS
 #
-# Makes the metadata of a kernel's Rust code, against which modules in Rust are compiled, where the
-# distribution's headers lack it, and prints the directory to build modules against. That is HEADERS
-# itself where they have it. Otherwise it is a directory below /var/cache/doubledecker with links to
-# all that HEADERS have, and with the metadata, which is built from the matching source once for
-# each kernel. This takes a minute or two, and up to 2 GiB there while it lasts; the result takes
-# about 200 MiB.
+# Prints the directory against which modules in Rust are built. If HEADERS contain the metadata of
+# the kernel's Rust code, this is HEADERS. Otherwise it is a directory below /var/cache/doubledecker
+# with links to the files of HEADERS, and with the metadata, which this script builds from the
+# matching source once for each kernel. The build takes a minute or two, and up to 2 GiB in that
+# directory; the result takes about 200 MiB.
 
 set -eu
 
@@ -18,7 +17,7 @@ here=$(dirname "$0")
 # shellcheck source=packaging/dkms/kernel.sh
 . "$here/kernel.sh"
 
-# The output is the answer.
+# The standard output is for the path alone.
 exec 3>&1 >&2
 
 if [ -e "$headers/rust/libkernel.rmeta" ]; then
@@ -34,7 +33,7 @@ if has_metadata; then
     exit
 fi
 
-# What is left of kernels that were removed, and of builds that were interrupted.
+# Removes the metadata of removed kernels, and the files of interrupted builds.
 for old in "$cache_root"/*/ "$cache_root"/.build.*/; do
     [ -e "/lib/modules/$(basename "$old")/build" ] || rm -rf "$old"
 done
@@ -43,7 +42,7 @@ work=$(mktemp -d "$cache_root/.build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# The headers, Kconfig files and scripts of all of the source are needed, but little of its code.
+# The build needs all headers, Kconfig files and scripts of the source, but little of its code.
 echo "unpacking the source of Linux $series"
 source=linux-source-$series
 tar -xf "$(source_archive)" -C "$work" \
@@ -74,7 +73,7 @@ if ! grep -q '^CONFIG_RUST=y$' "$source/.config"; then
     exit 1
 fi
 
-# Modules are built against the distribution's headers, of which only two places get more files.
+# Modules are built against the distribution's headers, with additional files in two directories.
 result=$work/result
 mkdir -p "$result/rust" "$result/scripts"
 for file in "$headers"/* "$headers"/.[!.]*; do

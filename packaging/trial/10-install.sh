@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# Installs the packages where the source of the kernel is missing, and then that. Kernels that the
-# modules cannot be built for are there, too: each has its message, and the packages are installed.
-# shellcheck source=packaging/trial/expect.sh
+# Installs the packages without the source of the kernel, and then the source. There are also
+# kernels for which the modules cannot be built: for each of them a message is printed, and the
+# packages are installed. shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 apt-get update
@@ -16,7 +16,7 @@ norust=$series.900-norust
 bare=$series.900-noheaders
 fake_kernel "$old" ''
 fake_kernel_without_rust "$norust"
-# As a kernel's package leaves it without that of its headers.
+# The state that the package of a kernel leaves if the package of its headers is not installed.
 mkdir -p "/lib/modules/$bare"
 ln -s "/usr/src/linux-headers-$bare" "/lib/modules/$bare/build"
 
@@ -35,7 +35,7 @@ for kernel in "$old" "$norust" "$bare"; do
     remove_fake_kernel "$kernel"
 done
 
-# The trigger builds what was passed over.
+# The trigger builds the modules for the kernel that was skipped.
 install_debian "$KERNEL_SOURCE=$KERNEL_VERSION"
 expect_modules "$KERNEL"
 expect_version "$KERNEL" "$(version_in /packages/current)"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# Looks at what was installed.
+# Checks the installed files.
 # shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
@@ -10,13 +10,13 @@ for side in $SIDES; do
     modprobe --set-version "$KERNEL" --show-depends "$module" | grep -q "/$module.ko" ||
         fail "modprobe does not find $module"
     modinfo -k "$KERNEL" "$module"
-    # DKMS signs with the key that Secure Boot is told to trust.
+    # DKMS signs with the key that the administrator enrols for Secure Boot.
     [ "$(modinfo -k "$KERNEL" -F signer "$module")" = 'DKMS module signing key' ] ||
         fail "$module is not signed"
     [ "$(modinfo -k "$KERNEL" -F vermagic "$module" | cut -d' ' -f1)" = "$KERNEL" ] ||
         fail "$module is for another kernel"
     grep -qx "$module" "/usr/lib/modules-load.d/doubledecker-$side.conf"
-    # The parameters that the file explains are those that there are.
+    # The file explains all parameters of the module, and no other.
     sed -n "s/^# options $module \([a-z_]*\)=.*/\1/p" "/etc/modprobe.d/doubledecker-$side.conf" |
         sort >/tmp/explained
     modinfo -k "$KERNEL" -F parm "$module" | cut -d: -f1 | sort >/tmp/parameters
@@ -42,20 +42,20 @@ done
 for file in doubledecker.json doubledecker.rules.yml prometheus.yml; do
     [ -s "/usr/share/doubledecker/$file" ] || fail "/usr/share/doubledecker/$file is missing"
 done
-# A problem of another unit is none of ours.
+# Problems of other units do not count.
 for daemon in ddhostd policyd; do
     unit=doubledecker-$daemon.service
     systemd-analyze verify "$unit" >/tmp/output 2>&1 || fail "$(cat /tmp/output)"
     ! grep -F "$unit" /tmp/output || fail "systemd complains about $unit"
-    # No unit runs before its file says what it shall do.
+    # No unit is enabled, because the administrator has to edit its file first.
     [ "$(systemctl is-enabled "$unit" || :)" = disabled ] || fail "$unit is enabled"
 done
-# A file that is wrong is refused with its place.
+# A file with an error is refused, and the message has the place of the error.
 printf 'wieght = 1\n' >/tmp/host.toml
 ! ddhostd check --config /tmp/host.toml >/tmp/output 2>&1 || fail 'a wrong file passes'
 grep -qF 'host.toml: line 1, column 1: unknown key' /tmp/output ||
     fail "ddhostd check says $(cat /tmp/output)"
-# Where the unit says that its documentation is.
+# The documentation that the units refer to exists.
 for file in $(sed -n 's/^Documentation=//p' /usr/lib/systemd/system/doubledecker-*.service |
     tr ' ' '\n' | sed -n 's/^file://p'); do
     [ -s "$file" ] || fail "there is no $file"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# Upgrades and downgrades the packages. What an administrator changed stays.
+# Upgrades and downgrades the packages. Changes by an administrator are kept.
 # shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 

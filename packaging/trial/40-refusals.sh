@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# Kernels that the modules cannot be built for are installed all the same, and the reason is told.
-# shellcheck source=packaging/trial/expect.sh
+# Kernels for which the modules cannot be built are installed nevertheless, and the reason is
+# printed. shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 # Debian's older kernel, and one with PREEMPT_RT.
@@ -14,7 +14,7 @@ expect_text 'it is a PREEMPT_RT kernel' install_debian "linux-headers-$rt"
 expect_no_modules "$rt"
 apt-get purge -y "linux-headers-$old" "linux-headers-$rt"
 
-# Kernels that Debian does not have.
+# Kernels that do not exist in Debian.
 series=${KERNEL%%.*}.$(echo "$KERNEL" | cut -d. -f2)
 fake_kernel "9.9.1-new" ''
 expect_text 'it is newer than this version of DoubleDecker' run_kernel_hook "9.9.1-new"
@@ -27,7 +27,7 @@ expect_text 'headers for this kernel do not seem to be installed' \
     run_kernel_hook "$series.902-noheaders"
 rm -r "/lib/modules/$series.902-noheaders"
 
-# The source of another version, which only a look at it can tell.
+# A source of another version, which is only detected when the source is unpacked.
 other=$series.903-other
 fake_kernel "$other" ''
 expect_text 'was skipped for module(s) doubledecker-guest doubledecker-host' \
@@ -64,6 +64,6 @@ grep -qF 'could not be built' /var/lib/dkms/doubledecker-host/*/build/make.log |
     fail 'the log does not tell that the module could not be built'
 remove_fake_kernel "$broken"
 
-# None of this has touched the modules that there are.
+# None of this has changed the existing modules.
 expect_modules "$KERNEL"
 expect_installed

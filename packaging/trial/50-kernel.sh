@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# A newer kernel gets modules, and the older one keeps its own.
+# Modules are built for a newer kernel, and the older kernel keeps its modules.
 # shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
@@ -12,6 +12,6 @@ expect_modules "$newest"
 expect_version "$newest" "$(version_in /packages/current)"
 expect_modules "$KERNEL"
 
-# The modules of a kernel go with it.
+# The modules of a kernel are removed with it.
 apt-get purge -y "linux-image-$KERNEL" "linux-headers-$KERNEL"
 expect_no_modules "$KERNEL"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# Removes the packages, and then their settings. Nothing stays.
+# Removes the packages, and then their settings. No file is left behind.
 # shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
-# Prints what there is of ours, apart from logs of others.
+# Prints the paths of DoubleDecker's files, without logs of other programs.
 ours() {
     find / -xdev \( -path /packages -o -path /trial -o -path /var/log -o -path /proc -o \
         -path /var/cache/apt -o -path /var/cache/man -o -path /tmp -o -path /var/lib/dpkg/info \) -prune -o \

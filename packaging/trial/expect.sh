@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# What the scripts of a trial share. They run as root in a Debian, one after the other in the order
-# of their names, with
+# Functions that the scripts of a trial share. They run as root in a Debian, one after the other in
+# the order of their names, with
 #   /packages/current, /packages/next  the packages, and the same ones of a later version
 #   KERNEL                             a kernel of Debian's, as `uname -r` prints it
 #   KERNEL_VERSION, KERNEL_SOURCE      the version of its packages, the package of its source
-# and end with an error where the packages do not do what they shall.
+# and end with an error if the packages do not behave as expected.
 
-# Prints what was done, for the log.
+# Prints each command, for the log.
 set -x
 
 SIDES='host guest'
@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-# Installs packages of Debian, with newer kernels and what belongs to them.
+# Installs packages of Debian; kernels and their packages come from the newer suite.
 install_debian() {
     apt-get install -y -t "$NEWER" "$@"
 }
@@ -36,7 +36,7 @@ expect_text() {
     grep -qF "$text" /tmp/output || fail "$* did not print \"$text\""
 }
 
-# Prints the path of a side's module for a kernel, or nothing.
+# Prints the path of a side's module for a kernel, or nothing if there is none.
 module_of() {
     find "/lib/modules/$2/updates/dkms" -name "doubledecker_$1.ko*" 2>/dev/null
 }
@@ -58,7 +58,8 @@ version_in() {
     dpkg-deb -f "$1"/doubledecker-tools_*.deb Version | sed 's/-[^-]*$//'
 }
 
-# The modules for a kernel are of the version $2, and DKMS has no other one.
+# Expects that the modules for the kernel $1 have the version $2, and that DKMS has no other
+# version.
 expect_version() {
     for side in $SIDES; do
         found=$(modinfo -F version "$(module_of "$side" "$1")")
@@ -68,7 +69,8 @@ expect_version() {
     return 0
 }
 
-# The packages, and those of the kernel, are installed completely: the machine boots.
+# Expects that the packages, and those of the kernel, are installed completely, so that the machine
+# boots.
 expect_installed() {
     [ -z "$(dpkg --audit)" ] || fail "not installed completely: $(dpkg --audit)"
     for package in doubledecker-tools doubledecker-host-dkms doubledecker-guest-dkms; do
@@ -78,13 +80,13 @@ expect_installed() {
     [ -e "/boot/vmlinuz-$KERNEL" ] || fail "there is no kernel $KERNEL to boot"
 }
 
-# Builds what has to be built for a kernel as the packages of kernels make DKMS do it.
+# Runs DKMS for a kernel in the same way as the packages of kernels do.
 run_kernel_hook() {
     /etc/kernel/postinst.d/dkms "$1"
 }
 
-# Makes a kernel $1 whose headers are those of $KERNEL, with a configuration that sed changes by the
-# expression $2, where it is not empty.
+# Makes a kernel $1 whose headers are those of $KERNEL. If $2 is not empty, sed changes the
+# configuration by this expression.
 fake_kernel() {
     cp -a "/usr/src/linux-headers-$KERNEL" "/usr/src/linux-headers-$1"
     mkdir -p "/lib/modules/$1"
@@ -95,7 +97,7 @@ fake_kernel() {
 # Makes a kernel $1 that was built without Rust.
 fake_kernel_without_rust() {
     fake_kernel "$1" 's/^CONFIG_RUST=y/# CONFIG_RUST is not set/'
-    # DKMS looks at a copy of the configuration.
+    # DKMS reads a copy of the configuration.
     rm -rf "/usr/src/linux-headers-$1/include/config"
 }
 

@@ -177,7 +177,7 @@ fn if_not_needed(arguments: &AddArguments) -> String {
     match arguments.save {
         false => format!("run `ddctl ssd add --force {path}` if they are not needed"),
         // ddhostd refuses the device after a reboot, too.
-        true => format!("run `wipefs --all {path}` if they are not needed"),
+        true => format!("run `dd if=/dev/zero of={path} bs=1M count=1` if they are not needed"),
     }
 }
 

@@ -83,7 +83,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 Err(error) => Err(format!("it cannot be added: {error}")),
             },
             Ok(true) => Err(format!(
-                "it contains data; if they are not needed, run `wipefs --all {name}`"
+                "it contains data; if they are not needed, run `dd if=/dev/zero of={name} bs=1M \
+                 count=1`"
             )),
             Err(error) => Err(format!("it cannot be read: {error}")),
         };
