@@ -216,7 +216,7 @@ fn a_terminal_that_is_resized() {
 fn every_order() {
     let world = busy();
     world.host.with(|state| {
-        state.vms[1].entitlement = 90_000;
+        state.vms[1].entitlement = 200_000;
         state.vms[2].stats.gets = 10;
     });
     let mut display = Display::new(&world, 80, 24);
