@@ -13,8 +13,8 @@ struct dd_genl_message {
 static struct genl_family dd_family;
 
 /*
- * The version that `modinfo` and netlink report. The macro module! of Rust has
- * no key for it.
+ * The version that `modinfo` reports. The macro module! of Rust has no key for
+ * it.
  */
 MODULE_VERSION(DD_VERSION);
 
@@ -139,7 +139,10 @@ static int dd_genl_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 		ret = dd_genl_dump(info->genlhdr->cmd, &args, &next, &message);
 		if (ret != 1) {
 			genlmsg_cancel(skb, head);
-			/* The buffer is full: the rest comes in the next one. */
+			/*
+			 * The buffer is full: the following messages are
+			 * written to the next one.
+			 */
 			if (ret == -EMSGSIZE && written)
 				return skb->len;
 			return ret ? ret : skb->len;
@@ -164,7 +167,7 @@ static const struct genl_multicast_group dd_groups[] = {
 	{ .name = "events", .flags = GENL_MCAST_CAP_NET_ADMIN },
 };
 
-/* Numbers from here on are commands of later versions. */
+/* Numbers from here on are reserved for commands of later versions. */
 #ifndef DD_RESV_START
 #define DD_RESV_START (DD_EVENT + 1)
 #endif

@@ -2,8 +2,8 @@
 /*
  * Generic netlink for both modules: attributes are parsed here into one flat
  * structure, replies are written through small functions, and everything else
- * is done in Rust (shim/genl.rs). One C file of each module includes this and
- * defines before:
+ * is done in Rust (shim/genl.rs). One C file of each module includes this after
+ * defining:
  *
  *	DD_FAMILY	the name of the family
  *	DD_DO(x)	x(n) for each number of a command that acts or answers once
@@ -11,8 +11,8 @@
  *	DD_EVENT	the command number of notifications
  *	DD_PARALLEL	whether commands may run at the same time
  *
- * Numbers are those of ddabi/src/genl.rs. docs/netlink/ is the specification,
- * and a test compares the three.
+ * Numbers are those of ddabi/src/genl.rs. docs/netlink/ is the specification. A
+ * test compares these three places.
  */
 #ifndef DD_SHIM_GENL_H
 #define DD_SHIM_GENL_H

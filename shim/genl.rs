@@ -150,7 +150,7 @@ impl Message {
         })
     }
 
-    /// Appends a text, with a zero byte behind it.
+    /// Appends a string attribute, which is terminated by a zero byte.
     pub(crate) fn put_str(&mut self, attribute: Attribute, text: &[u8]) -> Result {
         // SAFETY: By the type invariant; the bytes are copied.
         kernel::error::to_result(unsafe {
@@ -168,11 +168,11 @@ impl Message {
 
 /// The handlers of a module.
 pub(crate) trait Control {
-    /// Carries out a command. What it puts into `reply` is the answer.
+    /// Carries out a command. The attributes that it adds to `reply` are the answer.
     fn act(command: u8, args: &Args, reply: &mut Message) -> Result;
 
     /// Writes the message at `cursor` and advances it. Returns `false` if there is none. After
-    /// `EMSGSIZE` the same cursor is asked for again with an empty message.
+    /// `EMSGSIZE` this is called again with the same cursor and an empty message.
     fn dump(command: u8, args: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool>;
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn send_event(attributes: &[(Attribute, u32)], name: &[u8]) {
     unsafe { dd_genl_event(pairs.as_ptr(), count, name.as_ptr().cast(), name.len()) };
 }
 
-/// The registered family. Handlers run from its construction to its drop.
+/// The registered family. Handlers may run from its construction to its drop.
 pub(crate) struct Family(());
 
 impl Family {

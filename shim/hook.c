@@ -7,7 +7,7 @@
 #include "hook.h"
 
 #if !IS_ENABLED(CONFIG_DYNAMIC_FTRACE_WITH_ARGS) || !IS_ENABLED(CONFIG_KPROBES)
-/* The stubs of ftrace.h and kprobes.h would fail at load without saying why. */
+/* With the stubs of ftrace.h and kprobes.h the module would fail to load without a reason. */
 #error "this kernel lacks CONFIG_DYNAMIC_FTRACE_WITH_ARGS or CONFIG_KPROBES"
 #endif
 
@@ -26,8 +26,9 @@ static void notrace dd_hook_called(unsigned long ip, unsigned long parent_ip,
 }
 
 /*
- * Finds the address at which ftrace calls for a function. A kprobe that is
- * never armed looks the symbol up and skips what comes before the call (endbr).
+ * Finds the address of the ftrace call in a function. Registering a kprobe that
+ * is never armed looks up the symbol and skips instructions before the call
+ * (endbr).
  */
 static int dd_hook_find(const char *symbol, unsigned long *ip)
 {
@@ -81,8 +82,9 @@ static void dd_hook_init(struct dd_hook_set *set)
 }
 
 /*
- * Attempts to register while the trampoline of a BPF program is being changed,
- * which cannot learn of the hook during that time.
+ * Number of attempts to register. An attempt fails with -EAGAIN while the
+ * trampoline of a BPF program is being changed, because it cannot take the hook
+ * into account during that time.
  */
 enum { DD_HOOK_TRIES = 1000 };
 
@@ -100,9 +102,9 @@ static int dd_hook_register(struct dd_hook_set *set)
 }
 
 /*
- * Returns the function of a set that another user diverts. ftrace does not
- * tell, so the functions are attached to one by one until one is refused. The
- * hooks do nothing during that time.
+ * Returns the function of a set that another user diverts. Because ftrace does
+ * not report it, the functions are attached one by one until one of them is
+ * refused. The hooks have no effect during that time.
  */
 static const char *dd_hook_conflict(struct dd_hook_set *set)
 {
@@ -132,7 +134,10 @@ static const char *dd_hook_reason(const struct dd_hook_set *set, int err)
 {
 	switch (err) {
 	case -EBUSY:
-		/* A set that diverts nothing gets this error only then. */
+		/*
+		 * For a set that diverts nothing, ftrace_enabled=0 is the only
+		 * reason for this error.
+		 */
 		return set->diverts ? "a livepatch or another module diverts it" :
 				      "ftrace is switched off (kernel.ftrace_enabled=0)";
 	case -ENODEV:
@@ -157,11 +162,12 @@ int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure)
 		failure->symbol = hook->symbol;
 		err = dd_hook_filter(set, hook);
 		/*
-		 * All functions are registered at once, and never with an empty
-		 * filter, which would mean all functions of the kernel. ftrace
-		 * tells the trampolines of BPF programs that calls are diverted
-		 * when operations are registered, not when a filter grows; a
-		 * trampoline that was not told calls the original itself.
+		 * The operations are registered once the filter has all
+		 * functions. With an empty filter they would be called for all
+		 * functions of the kernel. ftrace notifies trampolines of BPF
+		 * programs that calls are diverted when operations are
+		 * registered, not when a filter is extended; a trampoline that
+		 * was not notified calls the original function itself.
 		 */
 		if (!err && hook == last)
 			err = dd_hook_register(set);
@@ -179,8 +185,8 @@ int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure)
 }
 
 /*
- * Blocks for ever, because ftrace has disabled itself after an error of its own
- * and functions go on calling into this module, which therefore must not be
+ * Blocks for ever. ftrace has disabled itself after an internal error, and
+ * functions continue to call into this module, which therefore must not be
  * unloaded.
  */
 static void dd_hook_stuck(int err)
@@ -198,7 +204,10 @@ void dd_hook_detach(struct dd_hook_set *set)
 
 	if (!set->registered)
 		return;
-	/* This waits for RCU-tasks and its variants, because the ops are dynamic. */
+	/*
+	 * This waits for grace periods of RCU-tasks and its variants, because
+	 * the ops are dynamic.
+	 */
 	err = unregister_ftrace_function(&set->ops);
 	if (err)
 		dd_hook_stuck(err);

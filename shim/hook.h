@@ -3,17 +3,18 @@
  * Attaching to functions of the kernel with ftrace. One C file of each module
  * includes this together with hook.c; Rust does not see it.
  *
- * A hook sees the calls of one function. It may also divert a call with
- * dd_hook_divert(): the replacement then runs in place of the function, with
- * the same arguments, outside of ftrace's context, and may sleep if the
- * function may.
+ * A hook is called at each call of one function. It may divert the call with
+ * dd_hook_divert(): the replacement then runs instead of the function, with the
+ * same arguments, outside of ftrace's context, and may sleep if the function
+ * may.
  *
- * A replacement that calls the function again must do so from this module and
- * with a frame of its own (no tail call), and the hook must let that call pass,
- * which it recognises with dd_hook_from_us().
+ * A replacement that calls the original function must do so from this module
+ * and with its own stack frame (no tail call), and the hook must not divert
+ * that call, which it recognises with dd_hook_from_us().
  *
- * Hooks are attached in sets, each as a whole: detaching a set takes as long as
- * detaching one function, a second or more, because ftrace waits for all tasks.
+ * Hooks are attached in sets, because detaching a set takes no longer than
+ * detaching one function: a second or more, in which ftrace waits for all
+ * tasks.
  */
 #ifndef DD_SHIM_HOOK_H
 #define DD_SHIM_HOOK_H
@@ -36,7 +37,7 @@ struct dd_hook_set {
 	bool registered;
 };
 
-/* Why a set could not be attached. */
+/* Reason for which a set could not be attached. */
 struct dd_hook_failure {
 	const char *symbol;	/* the function */
 	const char *why;	/* the reason, in words for an administrator */
@@ -46,13 +47,13 @@ struct dd_hook_failure {
  * Attaches all hooks of a set, or none. Returns 0, or -errno and the failure:
  * -ENOENT if the kernel has no such function (yet), -EINVAL if ftrace cannot
  * attach to it, -EBUSY if another user (a livepatch) diverts it already or
- * ftrace is switched off. The caller serialises.
+ * ftrace is switched off. The caller serialises all calls for a set.
  */
 int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure);
 
 /*
  * Detaches all hooks of a set and waits until none of them runs. Diverted calls
- * may still be under way: the caller counts them.
+ * may still be under way; the caller has to count them.
  */
 void dd_hook_detach(struct dd_hook_set *set);
 

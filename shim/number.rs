@@ -7,7 +7,7 @@ use kernel::sync::atomic::{
     Atomic,
 };
 
-/// A number that several CPUs read and change at a time.
+/// A number that several CPUs read and change concurrently.
 pub(crate) struct Number(Atomic<u64>);
 
 impl ddcore::number::Number for Number {

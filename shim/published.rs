@@ -5,11 +5,11 @@
 
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
 
-/// A pointer to a value that callbacks can reach while it is published.
+/// A pointer to a value that callbacks can access while it is published.
 pub(crate) struct Published<T>(Atomic<*mut T>);
 
 impl<T> Published<T> {
-    /// Returns a pointer to nothing.
+    /// Returns a null pointer.
     pub(crate) const fn new() -> Self {
         Self(Atomic::new(core::ptr::null_mut()))
     }
@@ -28,7 +28,8 @@ impl<T> Published<T> {
         self.0.store(core::ptr::null_mut(), Release);
     }
 
-    /// Returns the value that is published. For callbacks only, see [`Published::publish`].
+    /// Returns the value while it is published. Only callbacks may call this; see
+    /// [`Published::publish`].
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: By the contract of `publish`.
         unsafe { self.0.load(Acquire).as_ref() }

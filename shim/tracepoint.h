@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints of both modules, as Rust calls them. The file shim/tracepoints.c of
- * each module includes this behind its events, and names each of them once more.
+ * Functions by which Rust passes the tracepoints of both modules. The file
+ * shim/tracepoints.c of each module includes this after its events, and uses
+ * DD_TRACEPOINT for each event.
  *
- * The kernel's macro declare_trace!, by which Rust passes a tracepoint, knows
- * those of the kernel alone. So two functions stand for each event: one tells
- * whether it is on, which is a jump that the kernel patches into a no-operation
- * while it is off, and the other passes it.
+ * The macro declare_trace! of the kernel's Rust API supports only tracepoints
+ * of the kernel itself. Instead there are two functions for each event: one
+ * returns whether it is on, which is a jump that the kernel patches to a no-op
+ * while the event is off, and the other one passes the event.
  *
- * Unloading. An event is passed by code of the module alone, and all such code
+ * Unloading: an event is passed only by code of the module, and all such code
  * has ended when the module's exit function returns (see hook.h, and drop() of
- * either module), so that no probe of an event runs any more. Only then does the
- * module loader tell the tracing core that the module goes. That removes the
- * events with the probes that users of tracefs attached to them, and empties the
- * buffers that have records of them, because their formats are in the module.
- * perf and BPF programs hold a reference to the module instead, so that it cannot
- * be unloaded before they detach. Hence no probe outlives the module's text, and
- * nothing has to be waited for here.
+ * either module), so that no probe of an event is running. Only then does the
+ * module loader notify the tracing core. The tracing core removes the events
+ * together with the probes that users of tracefs attached to them, and empties
+ * the buffers that have records of them, because their formats are in the
+ * module. perf and BPF programs hold a reference to the module, so that it
+ * cannot be unloaded before they detach. Hence no probe outlives the module's
+ * text, and this code does not have to wait for anything.
  */
 #ifndef DD_SHIM_TRACEPOINT_H
 #define DD_SHIM_TRACEPOINT_H

@@ -28,7 +28,7 @@ macro_rules! plain {
 
 plain!(bool i32 u32 u64);
 
-/// A word, of which the event has a copy.
+/// A word, which is copied into the event.
 impl Value for &'static CStr {
     type Raw = *const c_char;
 
@@ -37,11 +37,11 @@ impl Value for &'static CStr {
     }
 }
 
-/// Declares tracepoints: for each a function that tells whether it is on, which costs a call and an
-/// instruction without effect while it is off, and one that passes it.
+/// Declares two functions for each tracepoint: one returns whether it is on, which costs a call and
+/// a no-op while it is off, and the other one passes it.
 ///
-/// Both may be called in any context in which RCU watches, hence wherever the modules run, also with
-/// interrupts off and under locks.
+/// Both may be called in any context in which RCU is watching. All code of the modules runs in such
+/// contexts, including code with interrupts off and locks held.
 macro_rules! tracepoints {
     ($(
         $(#[$about:meta])*

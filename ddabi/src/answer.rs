@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The answer page: an [`AnswerHeader`], the result of each run or one body, eviction notices.
+//! The answer page: an [`AnswerHeader`], the results of the runs or one body, and eviction notices.
 
 use crate::{key::FileKey, request::MAX_RUNS, PAGE_SIZE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -8,9 +8,9 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every answer page ("DDAN").
 pub const ANSWER_MAGIC: u32 = u32::from_le_bytes(*b"DDAN");
 
-/// Flag of an answer to Flush whose work exceeded the bound of a call. The result of each range is 1
-/// if it is done. The guest may send the other ranges again unchanged, and the host continues where
-/// it ended; or it may drop them.
+/// Flag of the answer to a Flush that needs more work than one call may do. The result of a range
+/// is 1 if all its pages were flushed. The guest may send the remaining ranges again unchanged, in
+/// which case the host continues where it stopped, or it may drop them.
 pub const UNFINISHED: u32 = 1;
 
 /// Start of every answer.
@@ -23,17 +23,17 @@ pub struct AnswerHeader {
     pub version: u16,
     /// Number of eviction notices that follow at [`EVICTIONS`].
     pub evictions: u16,
-    /// Evicted pages whose notices were lost since the last answer. The guest's map has as many bits
-    /// whose pages the host does not have any more.
+    /// Number of evicted pages whose notices were lost since the last answer. The guest's map has
+    /// up to this number of bits set for pages that the host no longer has.
     pub evictions_lost: u32,
     /// [`UNFINISHED`] in answers to Flush. All other bits are zero and reserved.
     pub flags: u32,
     /// Sequence number of the request.
     pub sequence: u64,
-    /// In answers to Put and Get, the state of one of the request's pools. Successive answers report
-    /// different pools, so that the guest learns about all of them.
+    /// In answers to Put and Get, the state of one of the request's pools. Successive answers
+    /// report different pools, so that the guest learns about all of them.
     pub pressure: PoolPressure,
-    /// In answers to Get with the result [`READING`], the number by which the guest asks for these
+    /// In answers to Get with a result [`READING`], the ticket with which the guest requests these
     /// runs again; otherwise zero.
     pub ticket: u64,
     /// Microseconds after which the runs with the result [`READING`] will probably have been read.
@@ -42,21 +42,22 @@ pub struct AnswerHeader {
     pub reserved: [u32; 3],
 }
 
-/// Result of a run of a Get with [`crate::request::MAY_DEFER`]: the host reads its pages from an SSD,
-/// and still has them. The guest sends a Get for the run again, with the ticket of the answer, after
-/// [`AnswerHeader::wait_us`]. If it does not within a second, the host forgets what it has read.
+/// Result of a run of a Get with [`crate::request::MAY_DEFER`]: the host has begun to read the
+/// pages of the run from an SSD. After [`AnswerHeader::wait_us`] the guest sends a Get for the run
+/// again, with the ticket of this answer. If it does not do so within a second, the host discards
+/// the data that it has read, but keeps the pages.
 pub const READING: u8 = 2;
 
-/// Feature of a session: Get may be deferred, see [`READING`].
+/// Feature of a session: a Get may be deferred, see [`READING`].
 pub const DEFER: u64 = 1;
 
-/// State of a pool, by which the guest decides which pages it puts.
+/// State of a pool, from which the guest decides which pages to put.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct PoolPressure {
-    /// Pages that the pool may hold now.
+    /// Number of pages that the pool may hold at present.
     pub capacity: u64,
     /// The pool.
     pub pool: u32,
@@ -70,18 +71,18 @@ pub struct PoolPressure {
     pub reserved: u8,
 }
 
-/// Offset of the results in the answer page, or of the body. There is one byte for each run or
-/// range: 1 if it was stored, hit or flushed, [`READING`], and 0 otherwise.
+/// Offset of the results, or of the body, in the answer page. Each run or range has a result of one
+/// byte: 1 if it was stored, hit or flushed, [`READING`] if it is being read, and 0 otherwise.
 pub const RESULTS: usize = size_of::<AnswerHeader>();
 
 /// Offset of the eviction notices in answers to Put, Get, Flush and Ping.
 pub const EVICTIONS: usize = 192;
 
-/// The most eviction notices in one answer.
+/// Maximum number of eviction notices in one answer.
 pub const MAX_EVICTIONS: usize = (PAGE_SIZE - EVICTIONS) / size_of::<Eviction>();
 
-/// Consecutive pages of a file that the host evicted. The guest clears their bits, which saves calls
-/// but is not needed for correctness.
+/// Consecutive pages of a file that the host evicted. The guest clears their bits, which saves
+/// calls but is not required for correctness.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -107,7 +108,7 @@ pub struct HelloAnswer {
     pub features: u64,
     /// Number of the VM, as `ddctl` shows it on the host.
     pub vm: u32,
-    /// The most pools that the VM may have, including the default pool.
+    /// Maximum number of pools of the VM, including the default pool.
     pub max_pools: u32,
 }
 

@@ -21,33 +21,34 @@ pub const EVENTS_GROUP: &str = "events";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum HostCommand {
-    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, waiting, keep-free, promote-free,
-    /// counters, vms.
+    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, waiting, keep-free,
+    /// promote-free, counters, vms.
     Status = 1,
-    /// Dump: one message a VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement,
-    /// pools, stats).
+    /// Dump: one message for each VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement, pools,
+    /// stats).
     VmList = 2,
     /// Set a VM's weights (vm-id, weight, ssd-weight). Pages of a VM without weight are evicted in
-    /// the background; the reply has their number (left).
+    /// the background; the reply contains their number (left).
     VmSet = 3,
-    /// Dump: one message a pool (vm-id, pool-id, name, weight, ssd-weight, store, policy, stats), of
-    /// one VM if vm-id is given.
+    /// Dump: one message for each pool (vm-id, pool-id, name, weight, ssd-weight, store, policy,
+    /// stats), of one VM if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch, deadline, waiting, keep-free, promote-free. Pages beyond the
-    /// capacity are evicted in the background; the reply has their number (left).
+    /// Set any of capacity, floor, mode, batch, deadline, waiting, keep-free, promote-free. Pages
+    /// beyond the capacity are evicted in the background; the reply contains their number (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
-    /// evicts at most 64 MiB. The reply has the pages that were evicted (evicted) and those that
-    /// remain (left).
+    /// evicts at most 64 MiB. The reply contains the numbers of pages that were evicted (evicted)
+    /// and that remain (left).
     Flush = 6,
     /// Notification on [`EVENTS_GROUP`] (event, vm-id, vm-pid, pool-id, name).
     Event = 7,
-    /// Add a block device to the SSD tier (path). The reply has its number (device).
+    /// Add a block device to the SSD tier (path). The reply contains its number (device).
     SsdAdd = 8,
-    /// Remove a device from the SSD tier (device). Its pages are dropped in the background; the reply
-    /// has the number of those that are left (left). The device is gone when that is 0.
+    /// Remove a device from the SSD tier (device). Its pages are dropped in the background; the
+    /// reply contains the number of pages that remain (left). The device has been removed when this
+    /// number is 0.
     SsdRemove = 9,
-    /// Dump: one message a device of the SSD tier (device, path, device-state, ssd-stats).
+    /// Dump: one message for each device of the SSD tier (device, path, device-state, ssd-stats).
     SsdList = 10,
     /// Set the write-budget of a device of the SSD tier (device).
     SsdSet = 11,
@@ -59,14 +60,16 @@ pub enum HostCommand {
 pub enum GuestCommand {
     /// Get: version, state, vm-id, features, pools, counters.
     Status = 1,
-    /// Dump: one message a pool (pool-id, name, cgroup-id, cgroup-path, weight, ssd-weight, store,
-    /// policy, admission, curve, stats).
+    /// Dump: one message for each pool (pool-id, name, cgroup-id, cgroup-path, weight, ssd-weight,
+    /// store, policy, admission, curve, stats).
     PoolList = 2,
-    /// Enrol a container (cgroup-path, name, weight, ssd-weight, store, policy). The reply has its pool-id.
+    /// Enrol a container (cgroup-path, name, weight, ssd-weight, store, policy). The reply contains
+    /// its pool-id.
     PoolAdd = 3,
-    /// Set any of weight, ssd-weight, store and policy of a pool (pool-id); pool 0 is the default pool.
+    /// Set any of weight, ssd-weight, store and policy of a pool (pool-id); pool 0 is the default
+    /// pool.
     PoolSet = 4,
-    /// Remove a container (pool-id).
+    /// Remove a container and its pool (pool-id).
     PoolRemove = 5,
     /// Drop all pages of the VM, or of one pool if pool-id is given.
     Flush = 6,
@@ -132,8 +135,8 @@ pub enum Attribute {
     Policy = 25,
     /// binary: a [`crate::counters::AdmissionCounters`].
     Admission = 26,
-    /// binary: [`crate::counters::CurvePoint`]s in rising order, without those that have as many
-    /// hits as the one before.
+    /// binary: [`crate::counters::CurvePoint`]s in ascending order, without points that have as
+    /// many hits as their predecessor.
     Curve = 27,
     /// u64: pages of the memory tier's capacity that its host can spare now.
     Limit = 28,
@@ -153,19 +156,19 @@ pub enum Attribute {
     SsdStats = 35,
     /// u32: microseconds that a get may wait for a device.
     Deadline = 36,
-    /// u64: pages of the memory tier that are kept free in the background; [`AUTOMATIC`] in requests
-    /// for a part of the capacity.
+    /// u64: pages of the memory tier that are kept free in the background; in requests,
+    /// [`AUTOMATIC`] stands for a fixed part of the capacity.
     KeepFree = 37,
-    /// u64: free pages of the memory tier above which pages of the SSD tier are promoted;
-    /// [`AUTOMATIC`] in requests for a part of the capacity.
+    /// u64: free pages of the memory tier above which pages of the SSD tier are promoted; in
+    /// requests, [`AUTOMATIC`] stands for a fixed part of the capacity.
     PromoteFree = 38,
-    /// u64: pages that may be written to a device in a second, or 0 for no limit.
+    /// u64: pages that may be written to a device per second, or 0 for no limit.
     WriteBudget = 39,
     /// u32: a [`crate::ssd::Waiting`].
     Waiting = 40,
 }
 
-/// A number of pages that the module chooses.
+/// Value of an attribute that lets the module choose the number of pages.
 pub const AUTOMATIC: u64 = u64::MAX;
 
 /// The largest attribute number.
@@ -177,7 +180,7 @@ pub const ATTRIBUTE_MAX: u16 = Attribute::Waiting as u16;
 pub enum LinkState {
     /// No host module answers. Nothing is cached, and no function is hooked.
     Alone = 0,
-    /// Registered and caching.
+    /// The guest is registered, and pages are cached.
     Attached = 1,
     /// The host refuses this guest, or the module cannot attach to the kernel; see the log.
     Refused = 2,

@@ -10,24 +10,25 @@
 //!
 //! The answer page follows the request page in guest-physical memory.
 
-/// Hypercall number, far away from KVM's own small integers ("dd" and a version).
+/// Hypercall number ("dd" and a version), far above the small numbers that KVM itself uses.
 pub const NUMBER: u64 = 0x6464_0001;
 
 /// Operation of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u16)]
 pub enum Operation {
-    /// Register with version and features; the answer has a new session. Needs no session itself.
+    /// Register with version and features; the answer contains a new session. This is the only call
+    /// that is made without a session.
     Hello = 1,
     /// End the session; the host frees all pages of the VM.
     Goodbye = 2,
-    /// Do nothing; the answer may have eviction notices.
+    /// Do nothing; the answer may contain eviction notices.
     Ping = 3,
     /// Store pages (body: runs).
     Put = 4,
-    /// Take pages out (body: runs).
+    /// Read pages and remove them from the store (body: runs).
     Get = 5,
-    /// Free pages (body: flush ranges). Not needed for correctness.
+    /// Free pages (body: flush ranges). Not required for correctness.
     Flush = 6,
     /// Create a pool (the paper's CREATE_CGROUP, section 4.1).
     PoolCreate = 7,
@@ -61,8 +62,8 @@ impl Operation {
     }
 }
 
-/// Status of a call. A call with another status than [`Status::Ok`] had no effect at the host, except
-/// [`Status::Stale`], after which the host has no page of the session that the call named.
+/// Status of a call. A call whose status is not [`Status::Ok`] had no effect at the host, except
+/// for [`Status::Stale`], after which the host has no pages of the session that the call named.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Status {
@@ -71,18 +72,18 @@ pub enum Status {
     /// The session is unknown or the guest was rolled back. The guest must clear its map and
     /// register again.
     Stale = 1,
-    /// A later call was faster, or the request page was not in the host's memory. The guest takes a
-    /// new sequence number, writes it to the page, and sends the call again.
+    /// A call with a higher sequence number arrived first, or the request page was not in the
+    /// host's memory. The guest writes a new sequence number to the page and sends the call again.
     Retry = 2,
-    /// The request is malformed, so that sending it again is useless.
+    /// The request is malformed, so that it must not be sent again.
     Invalid = 3,
     /// The peer speaks another ABI version, or the operation is not offered.
     Unsupported = 4,
     /// The host has no memory for the call at present.
     NoMemory = 5,
-    /// No such pool.
+    /// The pool does not exist.
     NoPool = 6,
-    /// A per-VM limit is reached (pools).
+    /// A limit of the VM, such as its number of pools, is reached.
     Limit = 7,
     /// The host has as many VMs as its administrator allows.
     Denied = 8,
@@ -109,13 +110,14 @@ impl Status {
 /// The value in `rax` when a call returns.
 ///
 /// Bits 0 to 7: [`Status`]. Bit 8: the answer page was written. Bits 16 to 47: pages put, hit or
-/// flushed. All others are zero, so that the value is never negative.
+/// flushed. All other bits are zero, so that the value is never negative.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Outcome {
     /// Status of the call.
     pub status: Status,
-    /// Whether the answer page was written. It is not while KVM tracks dirty pages there (live
-    /// migration). The guest then knows that a run was stored only if all pages were.
+    /// Whether the answer page was written. The host does not write it while KVM tracks dirty pages
+    /// (live migration). The guest then knows that a run was stored only if all pages of the call
+    /// were.
     pub answered: bool,
     /// Number of pages stored, taken out or freed.
     pub pages: u32,

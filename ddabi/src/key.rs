@@ -6,7 +6,7 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Identity of a file inside one VM during one session.
 ///
-/// It does not contain the pool, so that a page is found by readers of all containers.
+/// It does not contain the pool, so that readers of all containers find the page.
 #[derive(
     Clone,
     Copy,
@@ -28,25 +28,25 @@ pub struct FileKey {
     pub inode: u64,
     /// Mount instance of the filesystem, chosen by the guest and never reused in a session.
     pub filesystem: u32,
-    /// Inode generation, which guards against reuse of the inode number. On some filesystems the
-    /// owner of a file may set it, so that it is not relied on alone.
+    /// Inode generation, which guards against reuse of the inode number. It is not relied on alone,
+    /// because the owner of a file can set it on some filesystems.
     pub generation: u32,
 }
 
 impl FileKey {
-    /// Returns a well mixed hash of the file (a 64-bit finaliser over both words).
+    /// Returns a hash of the file: a 64-bit finaliser over both words of the key.
     pub const fn hash(&self) -> u64 {
         let low = self.filesystem as u64 | (self.generation as u64) << 32;
         mix(mix(self.inode ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(low))
     }
 
-    /// Returns the inode without its generation, for keyed hashes in maps that have the pages of one
-    /// generation at a time.
+    /// Returns the inode without its generation, for keyed hashes in maps that contain pages of
+    /// only one generation at a time.
     pub const fn inode_words(&self) -> [u64; 2] {
         [self.inode, self.filesystem as u64]
     }
 
-    /// Returns whether both are the same inode, possibly of different generations.
+    /// Returns whether both keys are of the same inode, possibly with different generations.
     pub const fn same_inode(&self, other: &Self) -> bool {
         self.inode == other.inode && self.filesystem == other.filesystem
     }

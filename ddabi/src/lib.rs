@@ -32,11 +32,12 @@ pub mod ssd;
 /// Version of all layouts in this crate. A peer with another version is refused.
 pub const ABI_VERSION: u16 = 3;
 
-/// Version of modules and tools: that of the workspace in `Cargo.toml`, which Kbuild reads, too.
+/// Version of modules and tools: the version of the workspace in `Cargo.toml`, which Kbuild reads
+/// as well.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Bytes of a page. Guests with another page size are refused.
 pub const PAGE_SIZE: usize = 4096;
 
-/// The longest name of a pool or a VM in bytes, without a terminating zero.
+/// Maximum length of the name of a pool or a VM in bytes, without a terminating zero.
 pub const NAME_LEN: usize = 64;

@@ -15,8 +15,8 @@ impl Name {
     /// The name of the default pool.
     pub const DEFAULT: Self = Self::new(b"default");
 
-    /// Returns a name of the bytes that fit. Bytes that are not printable ASCII become question
-    /// marks.
+    /// Returns a name of the first [`NAME_LEN`] bytes. Bytes that are not printable ASCII become
+    /// question marks.
     pub const fn new(text: &[u8]) -> Self {
         let mut name = Self {
             bytes: [0; NAME_LEN],
@@ -31,7 +31,7 @@ impl Name {
         name
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes of the name.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

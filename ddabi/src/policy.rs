@@ -3,26 +3,27 @@
 //! Policies of containers.
 
 /// Policy of a container, which decides which of its pages are cached. `ddcore::policy` implements
-/// them. The numbers are those of hypercalls and netlink.
+/// the policies. Hypercalls and netlink use these numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Policy {
-    /// Pages are admitted as the policy does that hits most in a miniature simulation.
+    /// Pages are admitted as by the policy that has the most hits in a miniature simulation.
     Adaptive = 0,
-    /// Each page is admitted, and the oldest one leaves: the paper's policy (section 4.2).
+    /// Each page is admitted, and the oldest page is evicted: the paper's policy (section 4.2).
     Fifo = 1,
-    /// A page is admitted if the kernel counts it to a working set.
+    /// A page is admitted if the guest's kernel counts it as part of a working set.
     Workingset = 2,
-    /// A page is admitted if it is read more often than the page that would leave.
+    /// A page is admitted if it is read more often than the page that would be evicted.
     Tinylfu = 3,
-    /// Unknown pages share a small queue, pages that come again a main queue (S3-FIFO, SOSP '23).
+    /// New pages share a small queue, and pages that are put again a main queue (S3-FIFO, SOSP
+    /// '23).
     S3 = 4,
-    /// Pages that are in the cache stay: for loops larger than the cache.
+    /// Pages in the cache are kept and new ones refused, which suits loops larger than the cache.
     Mru = 5,
 }
 
 impl Policy {
-    /// The policy of a container until one is chosen.
+    /// The policy of a container for which none was chosen.
     pub const DEFAULT: Self = Self::Adaptive;
 
     /// All policies.
@@ -45,7 +46,7 @@ impl Policy {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Returns its name, as tools and configuration files spell it.
+    /// Returns the name of the policy, as used by tools and configuration files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Adaptive => "adaptive",

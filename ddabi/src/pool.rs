@@ -7,16 +7,17 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The largest weight of a VM or a pool. A share is the weight divided by the sum of all weights.
 pub const MAX_WEIGHT: u32 = 10_000;
 
-/// Weight of a VM, and of its default pool, until one is set.
+/// Weight of a VM, and of its default pool, until a weight is set.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
-/// Weight of a pool in the SSD tier that stands for its [`weight`](PoolStats::weight).
+/// Weight of a pool in the SSD tier which means that its [`weight`](PoolStats::weight) is used
+/// there too.
 pub const SAME_WEIGHT: u32 = u32::MAX;
 
-/// The pool of all pages outside of enrolled containers.
+/// The pool of all pages that belong to no enrolled container.
 pub const DEFAULT_POOL: u32 = 0;
 
-/// The most pools of one VM, including the default pool.
+/// Maximum number of pools of one VM, including the default pool.
 pub const MAX_POOLS: u32 = 1024;
 
 /// Where the pages of a pool are kept (T in the paper's tuple (T, W), section 3).
@@ -29,7 +30,7 @@ pub enum Store {
     Memory = 1,
     /// In the SSD tier.
     Ssd = 2,
-    /// In the memory tier, and in the SSD tier when they have to leave that.
+    /// In the memory tier first, and in the SSD tier when they have to leave the memory tier.
     Hybrid = 3,
 }
 
@@ -46,10 +47,10 @@ impl Store {
     }
 }
 
-/// Buckets of a [`Histogram`].
+/// Number of buckets of a [`Histogram`].
 pub const HISTOGRAM_BUCKETS: usize = 32;
 
-/// Histogram of durations: bucket `n` counts those of `2^n` to `2^(n+1) - 1` nanoseconds.
+/// Histogram of durations: bucket `n` counts durations of `2^n` to `2^(n+1) - 1` nanoseconds.
 pub type Histogram = [u64; HISTOGRAM_BUCKETS];
 
 /// Returns the bucket for a duration in nanoseconds.
@@ -64,9 +65,10 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 
 /// Counters of the host for a pool, in pages unless a field says otherwise.
 ///
-/// Those whose names begin with `ssd_` are the part of the SSD tier in the others. While no call is
-/// in progress, `used = puts + moved_in - (hits + flushes + evictions + moved_out)`, and
-/// `ssd_used = ssd_puts + demoted - (ssd_hits + ssd_flushes + ssd_evictions + promoted)`.
+/// Counters whose names begin with `ssd_` give the part of the SSD tier in the counters without
+/// this prefix. While no call is in progress, `used = puts + moved_in - (hits + flushes + evictions
+/// + moved_out)`, and `ssd_used = ssd_puts + demoted - (ssd_hits + ssd_flushes + ssd_evictions +
+/// promoted)`.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -74,70 +76,71 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 pub struct PoolStats {
     /// Weight among the VM's pools.
     pub weight: u64,
-    /// Pages that the pool is entitled to now in the memory tier.
+    /// Current entitlement of the pool in the memory tier.
     pub entitlement: u64,
-    /// Pages that the pool is entitled to now in the SSD tier.
+    /// Current entitlement of the pool in the SSD tier.
     pub ssd_entitlement: u64,
-    /// Pages held now.
+    /// Pages currently held.
     pub used: u64,
     /// Pages stored.
     pub puts: u64,
-    /// Puts refused: weight zero or no store.
+    /// Puts refused: the weight is zero, or the pool has no store.
     pub put_refused_off: u64,
-    /// Puts refused: the host had no memory or no room could be made.
+    /// Puts refused: the host could not allocate memory, or no page could be evicted for them.
     pub put_refused_memory: u64,
-    /// Puts refused: the guest's frame is not memory that can be read.
+    /// Puts refused: the guest's frame is not readable memory.
     pub put_refused_fault: u64,
     /// Pages requested by readers of this pool.
     pub gets: u64,
-    /// Pages found and taken out of this pool, by readers of any pool.
+    /// Pages of this pool that were found and removed, by readers of any pool.
     pub hits: u64,
     /// Pages requested by readers of this pool and not returned.
     pub misses: u64,
-    /// Pages freed because the guest flushed or overwrote them, or requested a run that was not
-    /// complete.
+    /// Pages freed because the guest flushed or overwrote them, or requested a run that was
+    /// incomplete.
     pub flushes: u64,
-    /// Pages freed to make room.
+    /// Pages evicted to make room for other pages.
     pub evictions: u64,
-    /// Pages that came from other pools by migration.
+    /// Pages that were migrated from other pools.
     pub moved_in: u64,
-    /// Pages that went to other pools by migration.
+    /// Pages that were migrated to other pools.
     pub moved_out: u64,
-    /// Pages hit by readers of this pool that another pool owned.
+    /// Pages owned by other pools that were hit by readers of this pool.
     pub hits_foreign: u64,
-    /// Get calls in which this pool took part first.
+    /// Get calls whose first run belongs to this pool.
     pub get_batches: u64,
-    /// Put calls in which this pool took part first.
+    /// Put calls whose first run belongs to this pool.
     pub put_batches: u64,
     /// Duration of get calls at the host.
     pub get_latency: Histogram,
     /// Duration of put calls at the host.
     pub put_latency: Histogram,
-    /// Puts refused: the guest's frame was not in the host's memory, which no put waits for.
+    /// Puts refused: the guest's frame was not in the host's memory, and puts do not wait for it to
+    /// be read in.
     pub put_refused_absent: u64,
-    /// Pages held now in the SSD tier.
+    /// Pages currently held in the SSD tier.
     pub ssd_used: u64,
     /// Pages stored in the SSD tier.
     pub ssd_puts: u64,
     /// Pages found in the SSD tier.
     pub ssd_hits: u64,
-    /// Pages of the SSD tier that were freed because the guest flushed or overwrote them, or because
-    /// they could not be read.
+    /// Pages of the SSD tier that were freed because the guest flushed or overwrote them, or
+    /// because they could not be read.
     pub ssd_flushes: u64,
-    /// Pages of the SSD tier that were freed to make room.
+    /// Pages of the SSD tier that were evicted to make room for other pages.
     pub ssd_evictions: u64,
     /// Pages that moved from the memory tier to the SSD tier.
     pub demoted: u64,
     /// Pages that moved from the SSD tier to the memory tier.
     pub promoted: u64,
-    /// Duration of those get calls at the host that read pages of the SSD tier. They are not part of
-    /// `get_latency`.
+    /// Duration of get calls at the host that read pages of the SSD tier. These calls are not
+    /// counted in `get_latency`.
     pub ssd_get_latency: Histogram,
 }
 
 impl PoolStats {
-    /// Adds the counters and the pages held of another pool. Weight and entitlements stay as they
-    /// are. Sums wrap around, like the counters themselves.
+    /// Adds the counters and the held pages of another pool. Weight and entitlements are not
+    /// changed. Sums wrap around, like the counters themselves.
     pub fn merge(&mut self, other: &Self) {
         macro_rules! add {
             ($($field:ident)*) => {
@@ -192,7 +195,7 @@ mod tests {
     use super::*;
     use zerocopy::{FromBytes, IntoBytes};
 
-    /// A counter that is added to the structure is merged too.
+    /// A counter that is added to the structure must be merged too.
     #[test]
     fn merging_adds_all_but_weight_and_entitlement() {
         const WORDS: usize = size_of::<PoolStats>() / size_of::<u64>();

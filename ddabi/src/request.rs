@@ -20,7 +20,7 @@ pub struct RequestHeader {
     pub operation: u16,
     /// Session from the host's answer to Hello; zero in Hello itself.
     pub session: u64,
-    /// Strictly rising in a session, over all vCPUs, starting at 1; see
+    /// Strictly increasing within a session over all vCPUs, starting at 1; see
     /// `docs/decisions/0001-sequence.md`.
     pub sequence: u64,
     /// Number of elements in the body (runs, flush ranges), 1 for the other bodies.
@@ -34,18 +34,19 @@ pub struct RequestHeader {
     pub reserved: [u64; 3],
 }
 
-/// Flag of a Get whose reader can sleep. The host may begin to read pages of the SSD tier instead of
-/// waiting for them, see [`crate::answer::READING`]. The guest sets it only if the session has the
+/// Flag of a Get whose reader can sleep. Instead of waiting for reads of the SSD tier, the host may
+/// only begin them, see [`crate::answer::READING`]. The guest sets it only if the session has the
 /// feature [`crate::answer::DEFER`].
 pub const MAY_DEFER: u32 = 1;
 
 /// Offset of the body in the request page.
 pub const BODY: usize = size_of::<RequestHeader>();
 
-/// The most runs or flush ranges in one request.
+/// Maximum number of runs or flush ranges in one request.
 pub const MAX_RUNS: usize = (PAGE_SIZE - BODY) / size_of::<Run>();
 
-/// The most pages in one request, which bounds the time of a call: two of the largest folios.
+/// Maximum number of pages in one request, which bounds the time of a call: two of the largest
+/// folios.
 pub const MAX_PAGES: u32 = 1024;
 
 /// Number of classes of a pool's pages. The pool's policy determines the order in which classes are
@@ -54,8 +55,8 @@ pub const CLASSES: usize = 4;
 
 /// Consecutive pages of a file in consecutive guest frames: a folio or a part of one.
 ///
-/// A get takes all pages of a run or none. The host frees the pages of an incomplete run, because
-/// the guest's map does not have them any more.
+/// A get returns all pages of a run or none. The host frees the pages of an incomplete run, because
+/// the guest has cleared their bits in its map.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -134,24 +135,25 @@ pub struct Hello {
     pub reserved: u32,
 }
 
-/// Body of PoolCreate, PoolSet, PoolDestroy and PoolStats; each uses the fields it needs.
+/// Body of PoolCreate, PoolSet, PoolDestroy and PoolStats, each of which uses only the fields that
+/// it needs.
 ///
-/// Pool 0 exists from Hello on. It is the VM's default pool, for all pages outside of enrolled
-/// containers, and can be set but not created or destroyed.
+/// Pool 0 exists from Hello on. It is the VM's default pool, for all pages that belong to no
+/// enrolled container. Its settings can be changed, but it cannot be created or destroyed.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct PoolBody {
     /// The pool; ignored by PoolCreate.
     pub pool: u32,
-    /// Weight among the VM's pools, 0 to [`crate::pool::MAX_WEIGHT`]; 0 means not cached in the memory
-    /// tier, and nowhere unless `ssd_weight` says otherwise.
+    /// Weight among the VM's pools, 0 to [`crate::pool::MAX_WEIGHT`]; with 0 no page is cached in
+    /// the memory tier, nor, unless `ssd_weight` differs, in the SSD tier.
     pub weight: u32,
     /// A [`crate::pool::Store`].
     pub store: u32,
     /// A [`crate::policy::Policy`]. The host evicts the pool's pages in the order of this policy.
     pub policy: u32,
     /// Weight among the VM's pools in the SSD tier, 0 to [`crate::pool::MAX_WEIGHT`], or
-    /// [`crate::pool::SAME_WEIGHT`] if it is that of `weight`.
+    /// [`crate::pool::SAME_WEIGHT`] if it equals `weight`.
     pub ssd_weight: u32,
     /// Bytes used in `name`.
     pub name_len: u32,
@@ -159,7 +161,7 @@ pub struct PoolBody {
     pub name: [u8; NAME_LEN],
 }
 
-/// Body of Migrate: all pages of `file` go to `pool`.
+/// Body of Migrate: moves all pages of `file` to `pool`.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct MigrateBody {

@@ -8,13 +8,13 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum DeviceState {
-    /// It is in use.
+    /// The device is in use.
     Active = 0,
-    /// Its reads took too long. Gets do not wait for it until it has recovered.
+    /// Reads of the device took too long. Gets do not wait for it until it has recovered.
     Suspect = 1,
-    /// It is gone, or could not be written several times. Its pages are lost.
+    /// The device is gone, or several writes to it failed. Its pages are lost.
     Failed = 2,
-    /// It is being removed.
+    /// The device is being removed.
     Leaving = 3,
 }
 
@@ -35,13 +35,13 @@ impl DeviceState {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Waiting {
-    /// A reader of a guest sleeps in the guest while its pages are read, if devices are so slow that this
-    /// is worth another call.
+    /// The reader sleeps in the guest while its pages are read, if the devices are slow enough to
+    /// make this worth another call. Otherwise its vCPU waits in the host.
     #[default]
     Automatic = 0,
-    /// Its vCPU waits in the host.
+    /// The vCPU of the reader waits in the host.
     Host = 1,
-    /// It sleeps in the guest, if it can.
+    /// The reader sleeps in the guest, if it can.
     Guest = 2,
 }
 
@@ -65,38 +65,39 @@ impl Waiting {
 pub struct SsdStats {
     /// Places for pages.
     pub places: u64,
-    /// Places of a segment.
+    /// Number of places in a segment.
     pub segment_places: u64,
     /// Segments.
     pub segments: u64,
-    /// Segments that no pool has.
+    /// Segments that belong to no pool.
     pub free_segments: u64,
     /// Pages held now.
     pub used: u64,
     /// Read requests.
     pub reads: u64,
-    /// Pages that were read and are right.
+    /// Pages that were read and whose checksums were correct.
     pub read_pages: u64,
-    /// Pages that were requested before they were written.
+    /// Pages that were served from memory, because they were requested before they were written.
     pub memory_pages: u64,
     /// Read requests that failed.
     pub read_errors: u64,
     /// Read requests that took too long.
     pub timeouts: u64,
-    /// Pages that were not read, because the device is suspected or the host had no memory.
+    /// Pages that were not read, because the device was suspect or the host could not allocate
+    /// memory.
     pub refused_reads: u64,
-    /// Pages whose content differs from the one that was written.
+    /// Pages whose content differs from what was written.
     pub bad_checksums: u64,
     /// Pages that were written.
     pub written_pages: u64,
     /// Write requests that failed.
     pub write_errors: u64,
-    /// Segments that were evicted to make room.
+    /// Segments that were evicted to make room for other pages.
     pub evicted_segments: u64,
-    /// Pages that may be written in a second; 0 means no limit.
+    /// Pages that may be written per second; 0 means no limit.
     pub write_budget: u64,
-    /// Pages that were not put because of the budget.
+    /// Pages that were not put because the write budget was exhausted.
     pub over_budget: u64,
-    /// Pages of free segments that the device was told not to keep.
+    /// Pages of free segments that were discarded on the device.
     pub discarded_pages: u64,
 }

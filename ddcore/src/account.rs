@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Number of pages in the tier and in each session, which all processors change without a lock.
+//! Numbers of pages in the tier and in each session, which all processors change without a lock.
 //!
 //! Pages are reserved before they exist, and are added to an account under the lock under which
 //! they become visible. A task can therefore not take a page out, and subtract it, before it was
@@ -27,7 +27,7 @@ impl<N: Number> Account<N> {
     }
 
     /// Adds pages unless there would be more than `capacity`, and returns whether it did. The
-    /// capacity may change at any time, so that it is read again when another task was faster.
+    /// capacity may change at any time, so that it is read again after a concurrent change.
     pub fn reserve(&self, pages: u64, capacity: impl Fn() -> u64) -> bool {
         let mut now = self.pages();
         while now.saturating_add(pages) <= capacity() {
@@ -45,7 +45,7 @@ impl<N: Number> Account<N> {
         self.pages.add(pages);
     }
 
-    /// Subtracts pages that are gone, or that were reserved and are not needed.
+    /// Subtracts pages that were removed, or that were reserved and are not needed.
     pub fn subtract(&self, pages: u64) {
         if pages > 0 {
             self.pages.subtract(pages);

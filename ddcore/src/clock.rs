@@ -9,7 +9,7 @@
 
 use crate::number::Number;
 
-/// Pages put between two ticks.
+/// Number of pages that are put between two ticks.
 const TICK: u64 = 512;
 
 /// A clock that counts puts.
@@ -36,8 +36,8 @@ impl<N: Number> Clock<N> {
     }
 
     /// Advances the clock `all`, which sessions share, by a put of `pages` pages, sets this clock
-    /// to it, and returns the pages' stamp. It is no less than that of any page put this way
-    /// before.
+    /// to it, and returns the pages' stamp. The stamp is not less than that of any page that was
+    /// put in this way before.
     pub fn advance_with(&self, all: &Self, pages: u64) -> u64 {
         all.raise(self);
         all.puts.add(pages);
@@ -45,7 +45,7 @@ impl<N: Number> Clock<N> {
         self.now()
     }
 
-    /// Sets the clock to the time of another one, unless it is ahead of that.
+    /// Sets the clock to the time of `other`, unless it is ahead of that time.
     pub fn raise(&self, other: &Self) {
         let to = other.puts.load();
         let mut puts = self.puts.load();
@@ -83,7 +83,8 @@ mod tests {
     use crate::policy::Order;
     use proptest::prelude::*;
 
-    /// Returns the class that gives pages, for given times of the puts into its classes.
+    /// Returns the class that loses pages, for the stamps of the oldest and the newest page of each
+    /// class.
     fn victim(clock: &Clock<Plain>, stamps: &[(u64, u64); CLASSES]) -> Option<usize> {
         let queues = stamps.map(|(oldest, newest)| Queue {
             used: 1,
@@ -94,8 +95,7 @@ mod tests {
     }
 
     proptest! {
-        /// Puts into other pools do not age a container's pages, neither slightly nor so much that
-        /// the oldest would look like the newest.
+        /// Puts into other sessions do not age the pages of a session, no matter how many they are.
         #[test]
         fn others_do_not_change_the_order(
             puts in prop::array::uniform4((0u64..1 << 22, 0u64..1 << 22)),
@@ -106,12 +106,12 @@ mod tests {
             let before = victim(&own, &stamps);
             other.advance(of_others);
             prop_assert_eq!(victim(&own, &stamps), before);
-            // The same with stored stamps, whose upper bits are cut off.
+            // The same holds for stored stamps, which lack the upper bits.
             let kept = stamps.map(|(a, b)| (a & ((1 << STAMP_BITS) - 1), b & ((1 << STAMP_BITS) - 1)));
             prop_assert_eq!(victim(&own, &kept), before);
         }
 
-        /// In one FIFO stamps rise from put to put, across sessions and whatever their clocks were
+        /// In a global FIFO stamps rise from put to put across sessions, whatever their clocks were
         /// before.
         #[test]
         fn one_fifo_has_one_order(

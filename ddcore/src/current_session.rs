@@ -9,15 +9,15 @@ use crate::sequence::{Sequence, Verdict};
 /// protects it by a lock.
 #[derive(Debug)]
 pub struct CurrentSession<S> {
-    /// The session, and the id by which requests name it.
+    /// The session, and its id in requests.
     session: Option<(u64, S)>,
     sequence: Sequence,
 }
 
-/// Reason to refuse a call.
+/// Reason for which a call is refused.
 #[derive(Debug)]
 pub enum Refused<S> {
-    /// A later call overtook it: the guest sends it again with a new sequence number.
+    /// A later call overtook it. The guest sends it again with a new sequence number.
     Retry,
     /// It names another session than the VM's current one. The current session continues, because
     /// it may have begun after the call was sent.
@@ -75,9 +75,9 @@ impl<S> CurrentSession<S> {
 }
 
 impl<S: Clone> CurrentSession<S> {
-    /// Returns the session of a call, or the reason to refuse the call. If the guest was rolled
-    /// back, the session ends within this function. If the caller ended it afterwards, it could end
-    /// a session that has begun in between.
+    /// Returns the session of a call, or the reason for which the call is refused. If the guest was
+    /// rolled back, the session ends within this function. If the caller ended it afterwards, it
+    /// could end a session that has begun in between.
     pub fn enter(&mut self, id: u64, number: u64) -> Result<S, Refused<S>> {
         let Some((current, session)) = &self.session else {
             return Err(Refused::Unknown);

@@ -5,25 +5,25 @@
 //!
 //! Weights are chosen by the curve of *hits as a function of the host's pages*. It is not the
 //! miss-ratio curve of the container's reads, because the guest's page cache has served most of
-//! those. The reuse distance of a read that missed the guest's page cache is therefore taken in the
-//! exclusive store. A page enters at the top of a stack when it leaves the guest ([`Curve::left`]),
-//! whether it was admitted or not, and is removed from the stack when it is read again
-//! ([`Curve::read`]). Its place, counted from the top, is the size of the smallest FIFO store that
-//! would still have had it.
+//! those. Therefore the reuse distance of a read that missed the guest's page cache is measured in
+//! a model of the exclusive store. A page enters at the top of a stack when it leaves the guest
+//! ([`Curve::left`]), whether it was admitted or not, and is removed from the stack when it is read
+//! again ([`Curve::read`]). Its position, counted from the top, is the size of the smallest FIFO
+//! store that would still have had it.
 //!
-//! The model is simplified in one way: pages above it that were read back in between are not
-//! counted, as if the place of each had been taken by a page that a smaller store had evicted. In a
+//! The model is simplified in one way: pages above it that were read back in the meantime are not
+//! counted, as if each of them had been replaced by a page that a smaller store had evicted. In a
 //! guest whose page cache is full, each such read makes another page leave, so that the two agree.
 //!
 //! The method is SHARDS (Waldspurger et al., FAST '15) with a bounded number of keys:
 //!
 //! - **filter first**: keys are sampled by hash, `hash >> (64 - level) == 0`. A key that is not
 //!   sampled costs a shift and a compare;
-//! - **bounded**: when all slots are taken the rate is halved. The keys that are not sampled any
-//!   more are removed a few at a time by the following operations, and no distance is counted until
-//!   they are gone;
-//! - **constant work**: places are counted by [`GROUPS`] groups of similar age (MIMIR, SoCC '14)
-//!   instead of a tree. A place is off by at most one group.
+//! - **bounded**: when all slots are taken the rate is halved. The keys that are no longer sampled
+//!   are removed a few at a time by the following operations, and no distance is counted until all
+//!   of them are removed;
+//! - **constant work**: positions are counted by [`GROUPS`] groups of similar age (MIMIR, SoCC '14)
+//!   instead of a tree. A position is off by at most one group.
 //!
 //! The caller provides and locks the slots; no operation allocates.
 
@@ -41,10 +41,10 @@ pub const GROUPS: usize = 64;
 /// Maximum number of slots. Links have 16 bits.
 pub const MAX_SLOTS: usize = u16::MAX as usize - 1;
 
-/// Slots examined in each sampled operation after the rate was halved.
+/// Number of slots that each sampled operation examines after the rate was halved.
 const SWEEP: usize = 4;
 
-/// The link to no slot. A link is the number of a slot plus one, so that a zeroed slot is empty.
+/// The null link. A link is the number of a slot plus one, so that a zeroed slot is empty.
 const NONE: u16 = 0;
 
 /// Memory for one sampled key, 16 bytes. A slot of zeroes is empty.
@@ -56,7 +56,8 @@ pub struct Slot {
     /// The group that the key entered, as a serial number that may wrap around.
     epoch: u32,
     chain: u16,
-    /// First slot of the bucket with this number. It is unrelated to the rest of the slot.
+    /// Link to the first slot of the hash bucket with the number of this slot. It is unrelated to
+    /// the other fields.
     head: u16,
 }
 
@@ -68,7 +69,7 @@ pub struct Curve<S> {
     /// Number of keys in each group. Group `epoch` is at `epoch % GROUPS`.
     counts: [u16; GROUPS],
     epoch: u32,
-    /// Keys that entered the youngest group.
+    /// Number of keys that entered the youngest group.
     filled: u16,
     used: u16,
     free: u16,
@@ -76,10 +77,10 @@ pub struct Curve<S> {
     high: u16,
     level: u8,
     /// The slot, counted from one, at which the removal of keys that are no longer sampled
-    /// continues. 0 if none is left.
+    /// continues; 0 if no such keys remain.
     sweep: u16,
     reads: u64,
-    /// Reads whose distance is counted if they are sampled.
+    /// Number of reads whose distance is counted if they are sampled.
     expected: u64,
     /// Estimate of `expected` from the samples, each of which stands for `1 << level` reads.
     weight: u64,
@@ -88,8 +89,8 @@ pub struct Curve<S> {
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
-    /// Creates an empty curve. It uses at most [`MAX_SLOTS`] slots; with 2048 the error is about 2
-    /// %.
+    /// Creates an empty curve. It uses at most [`MAX_SLOTS`] slots; with 2048 slots the error is
+    /// about 2 %.
     pub const fn new(slots: S) -> Self {
         Self {
             slots,
@@ -127,8 +128,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         }
     }
 
-    /// Records that the content of a page is gone (truncated, overwritten), so that a later read of
-    /// it is no reuse.
+    /// Records that a page was truncated or overwritten, so that a later read of it does not count
+    /// as reuse.
     #[inline]
     pub fn gone(&mut self, hash: u64) {
         if self.is_sampled(hash) {
@@ -172,7 +173,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         (groups + 500 / samples.isqrt()) as u32
     }
 
-    /// Halves all counts, so that the curve follows its container.
+    /// Halves all counts, so that the curve follows the load of the container.
     pub fn fade(&mut self) {
         self.histogram.halve();
         self.reads /= 2;
@@ -181,9 +182,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         self.sampled /= 2;
     }
 
-    /// Corrects for hot keys in the sample. Sampling by key has more reads than its share if hot
-    /// keys are in the sample, and fewer if they are not. Hot keys have short distances, so that
-    /// the difference is added to those (SHARDS-adj).
+    /// Corrects for hot keys. Sampling by key covers more than the expected number of reads if hot
+    /// keys are in the sample, and fewer if they are not. Because hot keys have short distances,
+    /// the difference is added to these (SHARDS-adj).
     fn adjust(&self, hits: u64) -> u64 {
         (hits + self.expected)
             .saturating_sub(self.weight)
@@ -225,7 +226,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         self.counts[epoch as usize % GROUPS] += 1;
     }
 
-    /// Begins a group, because the youngest is full, and merges the two oldest.
+    /// Begins a new group, because the youngest one is full, and merges the two oldest groups.
     fn open_group(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         self.filled = 0;
@@ -314,7 +315,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         Some(self.high)
     }
 
-    /// Removes some of the keys that are no longer sampled since the level rose.
+    /// Removes some of the keys that are no longer sampled because the level has risen.
     fn thin(&mut self) {
         for _ in 0..SWEEP {
             if self.sweep == 0 {

@@ -3,21 +3,21 @@
 //! The engine of the host: puts, gets and flushes of guests, and evictions when there is no room
 //! (`docs/decisions/0009-host-engine.md`).
 //!
-//! The host module, the fuzz target `host`, the simulator and the benchmark run this source. It
-//! decides and counts. Locks, memory, clocks and the guests' frames are provided by its owner, which
-//! implements the traits of [`session`] and [`room`].
+//! The host module, the fuzz target `host`, the simulator and the benchmark use this code. It makes
+//! decisions and counts. Its owner provides locks, memory, clocks and access to the guests' frames,
+//! by implementing the traits of [`session`] and [`room`].
 //!
 //! - [`session`]: the interface to a session's index and pools; [`list`]: the lists of a pool;
-//! - [`cause`]: the reason for an eviction; [`carried`]: the pages of a call; [`bin`]: pages to free after unlocking; [`tally`]: the number
-//!   of pages of each pool;
+//! - [`cause`]: the reason for an eviction; [`carried`]: the pages of a call; [`bin`]: pages to
+//!   free after unlocking; [`tally`]: the numbers of pages of each pool;
 //! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests; [`walk`]:
 //!   operations on whole shards;
-//! - [`relocate`]: demotion and promotion between the tiers; [`promotion`]: the choice of VM and pool
-//!   for the latter; [`segments`]: the choice of the segment of the SSD tier that is evicted;
-//! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: the choice
-//!   of VM and pool for an eviction; [`evict`]: the choice of pages;
+//! - [`relocate`]: demotion and promotion between the tiers; [`promotion`]: the choice of VM and
+//!   pool for the latter; [`segments`]: the choice of the segment of the SSD tier that is evicted;
+//! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: the
+//!   choice of VM and pool for an eviction; [`evict`]: the choice of pages;
 //! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
-//! - `heap`: an owner outside of kernels.
+//! - `heap`: an owner for use outside of kernels.
 
 pub mod bin;
 pub mod carried;

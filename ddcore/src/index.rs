@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The index of one shard of a VM: which page of which file is kept where.
+//! The index of one shard of a VM, which maps pages of files to their handles.
 //!
-//! Pages of a file are mostly put and read together with their neighbours. The unit of the index is
-//! therefore a block: up to 16 pages of an aligned range of a file that are in one list. A block is
-//! found by its key, in a bucket of a hash table, and by its age, in a cohort of its list. The
-//! blocks of a file are looked up between the lowest and the highest index that any of them had. A
-//! block that has one page contains its handle; the handles of a larger block are in a leaf, a
-//! separate cache line. A page that is alone in its block takes 42 bytes, and each page of a full
-//! block less than 8; a file takes 40.
+//! Adjacent pages of a file are mostly put and read together. The unit of the index is therefore a
+//! block: up to 16 pages of an aligned range of a file that are in one list. A block is found by
+//! its key, in a bucket of a hash table, and by its age, in a cohort of its list. The blocks of a
+//! file are found by looking up all indices between the lowest and the highest one that any of its
+//! blocks has had. A block that has one page contains its handle; the handles of a larger block are
+//! in a leaf, a separate cache line. A page that is alone in its block takes 42 bytes, and each
+//! page of a full block less than 8; a file takes 40.
 //!
-//! The time of an operation is mostly that of cache misses. Operations therefore take a [`Batch`]:
-//! all keys are hashed first, then all memory that the operation will touch is read, one kind after
-//! the other, so that the processor waits for many cache lines at a time; then the index is
+//! Cache misses take most of the time of an operation. Operations therefore take a [`Batch`]: all
+//! keys are hashed first; then all memory that the operation will access is read, one kind of item
+//! after the other, so that the processor waits for many cache lines at a time; then the index is
 //! changed.
 //!
 //! Links are numbers of items. The caller provides all memory: [`Segment`]s of each [`Kind`], and
 //! [`List`]s. A pool has a list for each class. The index neither locks nor allocates, and does not
 //! interpret handles. A handle enters by [`Index::insert`] and leaves exactly once, in a
-//! [`Removed`]; the caller then frees what it refers to.
+//! [`Removed`]; the caller then frees the page.
 //!
 //! - [`batch`]: keys, hashed and sorted by shard; [`hash`]: the shard and the bucket of a key;
-//! - [`block`], [`file`], [`leaf`]: the items; [`bucket`], [`spill`], [`file_bucket`]: hash tables
-//!   that grow and shrink by one bucket at a time, as [`spread`] tells; [`cohort`], [`fifo`]: the
-//!   order and the counters of a list;
+//! - [`block`], [`file`], [`leaf`]: the items; [`bucket`], [`spill`], [`file_bucket`]: hash tables,
+//!   which grow and shrink by one bucket at a time as computed by [`spread`]; [`cohort`], [`fifo`]:
+//!   the order and the counters of a list;
 //! - [`insert`], [`remove`], [`walk`], [`relocate`]: the operations;
 //! - [`segment`], [`arena`], [`trim`]: memory and its release; `heap`: memory outside of kernels.
 
@@ -66,7 +66,7 @@ use arena::Arena;
 use bucket::Blocks;
 use ddabi::key::PageKey;
 
-/// The number of no item. Number 0 is never used, so that zeroed memory is an empty segment.
+/// The null link. Item number 0 is never used, so that zeroed memory is an empty segment.
 pub(crate) const NONE: u32 = 0;
 
 /// The memory of an index, provided by the caller.
@@ -101,8 +101,7 @@ pub struct Index<S> {
     files_stuck: bool,
     /// Number of pages in all blocks.
     pages: u64,
-    /// Number of pieces that can be inserted without another look at the storage. There may be room
-    /// for more.
+    /// Number of pieces that can certainly be inserted without examining the storage again.
     room: u32,
 }
 
@@ -128,7 +127,7 @@ impl<S: Storage> Index<S> {
         &self.storage
     }
 
-    /// Returns the storage, which may be extended or cut as described for [`Storage`].
+    /// Returns the storage, which may be extended or truncated as described for [`Storage`].
     pub fn storage_mut(&mut self) -> &mut S {
         self.room = 0;
         &mut self.storage
@@ -158,8 +157,8 @@ impl<S: Storage> Index<S> {
     }
 }
 
-/// Returns the age of a stamp, by which `now` is ahead of it. The age of a stamp that is newer than
-/// `now` is 0: its page was put after `now` was read.
+/// Returns the age of a stamp, which is the time from the stamp to `now`. A stamp that is newer
+/// than `now` has age 0, because its page was put after `now` was read.
 pub const fn age(now: u64, stamp: u64) -> u64 {
     const MASK: u64 = (1 << STAMP_BITS) - 1;
     let age = now.wrapping_sub(stamp) & MASK;

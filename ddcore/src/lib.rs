@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The decisions of the cache, without I/O, locks, clocks or allocation.
+//! The decision logic of the cache, without I/O, locks, clocks or allocation.
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

@@ -3,19 +3,20 @@
 //! Limit of the tier while the host is short of memory.
 //!
 //! The capacity is the number of pages that the administrator allows, and the limit the number that
-//! the host can spare. The lesser of the two is divided among the VMs, so that weights decide when
-//! memory is short, as they do when the tier is full.
+//! the host can spare. The smaller of the two is divided among the VMs, so that weights determine
+//! the victims when memory is short, as they do when the tier is full.
 //!
-//! The limit falls to the number of pages held when the host takes memory back, or has none for a
-//! put. It rises slowly, and only while the host has idle memory: a tier that took memory back at
-//! once would keep its host reclaiming.
+//! When the host takes memory back, or has none for a put, the limit falls to the number of pages
+//! that remain. It rises slowly, and only while the host has idle memory, because a tier that grew
+//! again at once would keep its host reclaiming.
 
 use crate::number::Number;
 
-/// Milliseconds between two rises, and from the last fall to the first rise.
+/// Milliseconds between two rises of the limit, and from its last fall to the first rise.
 const TICK: u64 = 100;
 
-/// A rise takes at most one part in so many of the host's idle memory.
+/// A rise takes at most one page in this many of the host's idle memory, or a batch if that is
+/// more.
 const PART: u64 = 8;
 
 /// The number of pages that the host can spare. Processors share it without a lock.
@@ -30,11 +31,11 @@ pub struct Limit<N> {
 /// State of the tier, from which the next rise is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct TierState {
-    /// Pages that the administrator allows.
+    /// Number of pages that the administrator allows.
     pub capacity: u64,
-    /// Pages held.
+    /// Number of pages in the tier.
     pub used: u64,
-    /// Pages of an eviction batch.
+    /// Number of pages of an eviction batch.
     pub batch: u64,
 }
 
@@ -47,7 +48,7 @@ impl<N: Number> Limit<N> {
         }
     }
 
-    /// Returns the pages that may be used of a capacity.
+    /// Returns the number of pages of `capacity` that may be used.
     pub fn of(&self, capacity: u64) -> u64 {
         self.pages.load().min(capacity)
     }
@@ -66,8 +67,8 @@ impl<N: Number> Limit<N> {
         }
     }
 
-    /// Raises the limit if a rise is due, and returns whether it did. `spare` returns the number of
-    /// idle pages of the host beyond its own reserve, and is called only if a rise is due.
+    /// Raises the limit if a rise is due. Returns whether it was raised. `spare` returns the number
+    /// of idle pages of the host beyond its own reserve, and is called only if a rise is due.
     pub fn recover(&self, now: u64, tier: &TierState, spare: impl FnOnce() -> u64) -> bool {
         let pages = self.pages.load();
         let since = self.since.load();
@@ -88,7 +89,7 @@ impl<N: Number> Limit<N> {
         } else {
             raised
         };
-        // If the limit fell since it was read, it is not raised.
+        // If the limit has fallen since it was read, it is not raised.
         raised > pages && self.pages.replace(pages, raised).is_ok()
     }
 }
@@ -146,7 +147,7 @@ mod tests {
         assert!(!limit.recover(7100, &TIER, idle));
         assert!(limit.recover(7399, &TIER, idle));
         assert_eq!(limit.of(TIER.capacity), 1000 + 3 * 512);
-        // The host takes memory again, so that the wait starts again.
+        // The host takes memory again, so that the waiting time starts anew.
         limit.lower(TIER.capacity, 7399);
         assert!(!limit.recover(7498, &TIER, idle));
     }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// A rise never exceeds the host's idle memory, and no more is promised than the host has.
+        /// The limit never rises above the pages in use plus the host's idle memory.
         #[test]
         fn a_rise_is_within_what_lies_idle(
             to in 0u64..1 << 21, used in 0u64..1 << 21, spare: u64,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest's session with its host. The worker begins it, any call may find that the host has ended
-//! it, and hibernation ends it.
+//! it, and hibernation ends it in the guest.
 //!
-//! No session outlasts the beginning of a pause (invariant 13). Exactly one caller learns that it
-//! ended a session, and that caller sends the Goodbye call.
+//! No session continues after the beginning of a pause (invariant 13). Exactly one caller learns
+//! that it has ended a session, and this caller sends the Goodbye call.
 
 use crate::number::Number;
 
@@ -50,8 +50,8 @@ impl<N: Number> Link<N> {
     /// Begins a session. Only one task (the worker) may call this, and only without a session.
     pub fn begin(&self, session: u64) -> Begun {
         self.session.swap(session);
-        // The pausing task may have looked for a session before this one was set. In that case it
-        // had set the pause before, which is visible here.
+        // The pausing task may have checked for a session before this one was set. In that case it
+        // had already set `paused`, which is visible here.
         if !self.is_paused() {
             Begun::Lasts
         } else if self.lose(session) {
@@ -61,8 +61,8 @@ impl<N: Number> Link<N> {
         }
     }
 
-    /// Ends a session that the host does not know any more. Returns `false` if another task has
-    /// ended it already.
+    /// Ends a session that the host no longer knows. Returns `false` if another task has ended it
+    /// already.
     pub fn lose(&self, session: u64) -> bool {
         session != 0 && self.session.replace(session, 0).is_ok()
     }

@@ -2,10 +2,10 @@
 
 //! Interface to atomic numbers.
 //!
-//! The kernel has its own memory model and atomics, and so has a model checker. Users of
+//! The kernel has its own memory model and atomics, and so does a model checker. Users of
 //! [`account`](crate::account), [`clock`](crate::clock), [`limit`](crate::limit) and
 //! [`link`](crate::link) therefore provide the numbers. The feature `heap` implements the trait for
-//! Rust's own atomics.
+//! the atomics of Rust's standard library.
 
 #[cfg(any(test, feature = "heap"))]
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -35,8 +35,9 @@ pub trait Number {
     fn subtract(&self, amount: u64);
 }
 
-/// For use outside of kernels. [`Number::swap`] and [`Number::replace`] are read-modify-writes, so
-/// that *acquire* and *release* give the ordering that the trait promises.
+/// Implementation for use outside of kernels. [`Number::swap`] and [`Number::replace`] are
+/// read-modify-write operations, so that *acquire* and *release* provide the ordering that the
+/// trait requires.
 #[cfg(any(test, feature = "heap"))]
 impl Number for core::sync::atomic::AtomicU64 {
     fn new(value: u64) -> Self {
@@ -66,6 +67,6 @@ impl Number for core::sync::atomic::AtomicU64 {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    /// For tests of one thread.
+    /// A number for tests with a single thread.
     pub(crate) type Plain = core::sync::atomic::AtomicU64;
 }

@@ -3,14 +3,15 @@
 //! Entitlements by weight, and the choice of the victims of evictions (Algorithm 1 of the paper,
 //! section 4.3).
 //!
-//! The same functions serve both levels: VMs share the tier, containers share their VM.
+//! The same functions are used on both levels: VMs divide the tier, and the containers of a VM
+//! divide the VM's part.
 //!
-//! Sums saturate, because the kernel is compiled with overflow checks, and a wrong number of a
+//! Sums saturate, because the kernel is compiled with overflow checks, and an absurd number from a
 //! guest or an administrator must not cause a panic of the host.
 
 use core::cmp::Reverse;
 
-/// The most victims that are chosen in one pass over the pools of a VM.
+/// Maximum number of victims that are chosen in one pass over the pools of a VM.
 pub const POOL_VICTIMS: usize = 16;
 
 /// One VM among VMs, or one pool among the pools of a VM.
@@ -18,17 +19,18 @@ pub const POOL_VICTIMS: usize = 16;
 pub struct Entity {
     /// Weight among its peers.
     pub weight: u32,
-    /// Pages that it is entitled to; see [`part`].
+    /// Number of pages to which it is entitled; see [`part`].
     pub entitlement: u64,
-    /// Pages that it holds.
+    /// Number of pages that it has.
     pub used: u64,
 }
 
-/// Returns the part of `pages` that belongs to `weight` of `total`, rounded down. Weight zero gets
-/// nothing, and so does every weight if `total` is zero.
+/// Returns the part of `pages` for a `weight` out of `total`, rounded down. It is 0 for weight 0,
+/// and for every weight if `total` is 0.
 ///
-/// The part depends on the other entities only through `total`, so that it costs the same among
-/// thousands of them. The parts of all entities add up to `pages` less at most one page each.
+/// The part depends on the other entities only through `total`, so that its computation takes the
+/// same time among thousands of them. The parts of all entities add up to `pages` minus at most one
+/// page for each entity.
 pub fn part(pages: u64, weight: u64, total: u64) -> u64 {
     if total == 0 {
         return 0;
@@ -49,10 +51,10 @@ pub fn entitle(entities: &mut [Entity], pages: u64) {
     }
 }
 
-/// The pages that entities lend, and the weight of those that have a part in them.
+/// The pages that entities lend, and the weight of the entities that may use them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sums {
-    /// Sum of the unused parts of entitlements. Parts of up to two evictions do not count.
+    /// Sum of the unused parts of entitlements, without parts that do not exceed two evictions.
     pub lent: u64,
     /// Weight of the overused entities: those that an eviction would lift above their entitlement.
     pub overused_weight: u64,
@@ -70,7 +72,7 @@ impl Sums {
         sums
     }
 
-    /// Returns what one entity adds to the sums.
+    /// Returns the contribution of one entity to the sums.
     pub fn of_one(entity: &Entity, eviction: u64) -> Self {
         let free = entity.entitlement.saturating_sub(entity.used);
         let lends = free > eviction.saturating_mul(2);
@@ -81,7 +83,7 @@ impl Sums {
         }
     }
 
-    /// Returns the sums over all entities but one, from what that one adds.
+    /// Returns the sums over all entities but one, given the contribution of that one.
     pub fn without(&self, one: &Self) -> Self {
         Self {
             lent: self.lent.saturating_sub(one.lent),
@@ -89,7 +91,7 @@ impl Sums {
         }
     }
 
-    /// Equation (1) of the paper.
+    /// Returns the pages by which an entity exceeds its fair part: equation (1) of the paper.
     fn exceed(&self, entity: &Entity, eviction: u64) -> i64 {
         let extra = self
             .lent
@@ -98,14 +100,14 @@ impl Sums {
             .unwrap_or(0);
         let wanted = entity.used.saturating_add(eviction);
         let fair = entity.entitlement.saturating_add(extra);
-        // No real number of pages is near 2^63. Larger ones are cut to the largest value.
+        // Real numbers of pages are far below 2^63; `signed` limits larger ones.
         signed(wanted) - signed(fair)
     }
 }
 
-/// Returns the pages that an entity may hold before Algorithm 1 chooses it rather than a peer: its
-/// entitlement, and its part by weight of what its peers lend. `peers` are the sums over all other
-/// entities.
+/// Returns the number of pages that an entity may have before Algorithm 1 chooses it rather than a
+/// peer: its entitlement, and its part by weight of the pages that its peers lend. `peers` are the
+/// sums over all other entities.
 pub fn capacity(own: &Entity, peers: &Sums) -> u64 {
     let weight = u64::from(own.weight);
     let all = peers.overused_weight.saturating_add(weight);
@@ -113,41 +115,42 @@ pub fn capacity(own: &Entity, peers: &Sums) -> u64 {
         .saturating_add(part(peers.lent, weight, all))
 }
 
-/// Chooses the entity that gives `eviction` pages: GETVICTIM of the paper. Returns `None` if no
-/// entity holds a page. See [`Victims`].
+/// Chooses the entity that loses `eviction` pages: GETVICTIM of the paper. Returns `None` if no
+/// entity has a page. See [`Victims`].
 pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
     let mut victims = Victims::<1>::new();
     victims.choose(entities, eviction, 1);
     victims.next()
 }
 
-/// The entities that give one eviction after the other, chosen in one pass over all entities.
+/// The victims of consecutive evictions, chosen in one pass over all entities.
 ///
-/// The first one is the victim of GETVICTIM in the paper. Each of the others is the victim after the
-/// evictions before it, except that what entities lend is not computed again in between. An entity
-/// may be chosen several times.
+/// The first one is the victim of GETVICTIM in the paper. Each of the others is the victim after
+/// the preceding evictions, except that the pages that entities lend are not computed again in
+/// between. An entity may be chosen several times.
 ///
-/// The cases that the paper leaves open are decided as follows:
-/// - an entity without pages can give none: it is neither a victim nor among the overused
-///   (it could not use the spare pages that are handed to those);
-/// - overused entities without any weight get no part of the spare pages (`cw` would be zero);
-/// - if no entity is overused (a request larger than `eviction`, or a tier that was made smaller),
-///   the one that is closest to its entitlement gives;
-/// - of two that exceed equally, the first one gives, as in the paper's loop.
+/// Cases that the paper does not define are handled as follows:
+/// - an entity without pages cannot lose any, so that it is neither a victim nor counted as
+///   overused (it does not use the spare pages that are divided among those);
+/// - if the weights of all overused entities are zero, they get no part of the spare pages (`cw`
+///   would be zero);
+/// - if no entity is overused (a request is larger than `eviction`, or the tier was made smaller),
+///   the entity that is closest to its entitlement is the victim;
+/// - of two that exceed equally, the first one is the victim, as in the paper's loop.
 #[derive(Debug)]
 pub struct Victims<const N: usize> {
-    /// The entities that exceed most, one for each victim that is left. As long as one of them has
-    /// not given, it exceeds all that are not here.
+    /// The entities that exceed most, one for each remaining victim. As long as one of them was not
+    /// a victim, it exceeds all entities that are not in this array.
     candidates: [Candidate; N],
     kept: usize,
-    /// Victims that are left.
+    /// Number of remaining victims.
     left: usize,
     eviction: u64,
     /// Whether only overused entities are victims.
     overused: bool,
 }
 
-/// A possible victim, with the pages that it would have after the evictions before.
+/// A possible victim, with the number of pages that it would have after the preceding evictions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Candidate {
     at: usize,
@@ -175,17 +178,17 @@ impl<const N: usize> Victims<N> {
         }
     }
 
-    /// Drops the victims that are left.
+    /// Drops the remaining victims.
     pub fn clear(&mut self) {
         self.left = 0;
     }
 
-    /// Returns whether no victim is left.
+    /// Returns whether no victims remain.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
 
-    /// Chooses up to `count` victims, at most `N`. There is at least one if any entity holds a page.
+    /// Chooses up to `count` victims, at most `N`. There is at least one if any entity has a page.
     pub fn choose(&mut self, entities: &[Entity], eviction: u64, count: usize) {
         self.eviction = eviction;
         self.overused = true;
@@ -212,7 +215,7 @@ impl<const N: usize> Victims<N> {
             }
             let exceed = sums.exceed(entity, self.eviction);
             let kept = &self.candidates[..self.kept];
-            // Of two that exceed equally, the first one stays in front.
+            // Of two entities that exceed equally, the first one comes first.
             if kept.len() == most && kept.last().is_some_and(|last| last.exceed >= exceed) {
                 continue;
             }
@@ -245,7 +248,7 @@ impl<const N: usize> Default for Victims<N> {
 impl<const N: usize> Iterator for Victims<N> {
     type Item = usize;
 
-    /// Returns the place of the next victim.
+    /// Returns the position of the next victim among the entities.
     fn next(&mut self) -> Option<usize> {
         self.left = self.left.checked_sub(1)?;
         let candidates = self.candidates[..self.kept].iter().enumerate();
@@ -263,10 +266,11 @@ impl<const N: usize> Iterator for Victims<N> {
     }
 }
 
-/// Takes `pages` from one victim after the other, no more than `turn` from each of them. `choose`
-/// chooses victims of evictions of `turn` pages, and is called again when they have given. `take`
-/// gets a victim and the most pages to take from it, and returns the number of pages that it took.
-/// Returns the sum of these, which is less than `pages` if the victims chosen at last have none.
+/// Takes `pages` pages from one victim after the other, no more than `turn` from each of them.
+/// `choose` chooses victims for evictions of `turn` pages, and is called again when all of them
+/// were processed. `take` is called with a victim and the maximum number of pages to take from it,
+/// and returns the number of pages that it took. Returns the sum of these, which is less than
+/// `pages` if the last victims have no pages.
 pub fn collect(
     pages: u64,
     turn: u64,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Policies of containers: which pages are cached, and which are evicted.
+//! Policies of containers, which determine which pages are cached and which are evicted.
 //!
 //! The paper stores each page that leaves a guest and evicts the oldest (section 4.2). In an
-//! exclusive cache a hit takes the page out, so that the cache learns nothing about the pages
-//! inside, and pages that are not read again cost an exit and a copy each. The decision is therefore
-//! divided:
+//! exclusive cache a hit removes the page, so that the cache learns nothing about the pages in it,
+//! and each page that is not read again costs an exit and a copy without any benefit. The decision
+//! is therefore divided:
 //!
-//! - **guest** ([`admission`]): a page that leaves by reclaim is either refused, which costs neither
-//!   an exit nor a copy, or put with a [`Class`], a number of two bits for its value;
-//! - **host** ([`order`]): pages of one class are evicted in the order in which they came. The class
-//!   is chosen by age; a class counts as old at four times the age of the class below.
+//! - **guest** ([`admission`]): a page that leaves by reclaim is either refused, which costs
+//!   neither an exit nor a copy, or put with a [`Class`], a two-bit estimate of its value;
+//! - **host** ([`order`]): pages of one class are evicted in the order in which they were put. The
+//!   class is chosen by age; a class counts as old at four times the age of the class below.
 //!
 //! The history of pages is kept in the guest: a sketch of frequencies ([`sketch`]), fingerprints of
 //! pages seen before ([`ghost`]), and the kernel's own refault flag. The host only reports a
@@ -46,14 +46,15 @@ pub use pressure::{is_full, Pressure};
 use crate::index::BLOCK_PAGES;
 use ddabi::key::{mix, PageKey};
 
-/// Pages that share a frequency: 16 KiB. Neighbouring pages are mostly read together, and a run of
-/// them is counted once.
+/// Binary logarithm of the number of pages that share a frequency (16 KiB). Adjacent pages are
+/// mostly read together, and a run of them is counted once.
 const GROUP_BITS: u32 = 2;
 
-/// Bits of the place of a page in a block of the host, whose pages are evicted together.
+/// Number of bits of the position of a page in a block of the host, whose pages are evicted
+/// together.
 const BLOCK_BITS: u32 = BLOCK_PAGES.ilog2();
 
-/// Mask of the place of a page in a block.
+/// Mask of the position of a page in a block.
 const BLOCK_PLACES: u64 = BLOCK_PAGES as u64 - 1;
 
 /// The value of a page, 0 to `CLASSES - 1`.
@@ -89,14 +90,14 @@ impl Class {
     }
 }
 
-/// The identity of a page as hashes, so that a policy needs no keys.
+/// The identity of a page as hashes, so that policies need no keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Name {
     /// Hash of the page.
     pub page: u64,
-    /// Hash of the aligned group of pages that it belongs to.
+    /// Hash of the aligned group of pages to which the page belongs.
     pub group: u64,
-    /// Hash of its block at the host, with its place in the block in the [`BLOCK_BITS`] lowest
+    /// Hash of its block at the host, with its position in the block in the [`BLOCK_BITS`] lowest
     /// bits.
     pub block: u64,
 }

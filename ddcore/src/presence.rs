@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The guest's map of the pages that the host may hold. It alone decides which copies are valid.
+//! The guest's map of the pages that the host may have. It alone determines which copies are valid.
 //!
 //! Each page of a file is in one of four [states](State); the transitions are those of
 //! `docs/decisions/0002-deferred-puts.md`. A [`Shard`] has the files of one part of the key
 //! space. It neither locks nor allocates: the caller serialises all calls, and provides memory
 //! through [`Slots`].
 //!
-//! Pages are kept in chunks of [`CHUNK_PAGES`], found by file and chunk number in a hash table,
-//! so that a lookup costs the same in a file of one page and in one of a tebibyte. The chunks
-//! of a file are linked as well. The slots of a chunk whose pages are all absent, and of a file
-//! without chunks, are free at once.
+//! Pages are kept in chunks of [`CHUNK_PAGES`], found by file and chunk number in a hash table, so
+//! that a lookup costs the same in a file of one page and in one of a tebibyte. The chunks of a
+//! file are linked as well. The slots of a chunk whose pages are all absent, and of a file without
+//! chunks, are freed immediately.
 //!
 //! An inode has pages of one generation at a time. An event with another generation first
 //! invalidates all of them, because on some filesystems the owner of a file may set its generation

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Parser of requests. The host copies a request page once, because the guest can change it at any
-//! time. The copy is checked here and becomes types that have only valid values.
+//! time. The copy is checked here and converted to types that have only valid values.
 
 use crate::policy::Policy;
 use crate::speculation::{confine, part};
@@ -27,7 +27,7 @@ pub const MAX_BODY: usize = PAGE_SIZE - BODY;
 pub struct Header {
     /// The operation.
     pub operation: Operation,
-    /// The session that the guest names, which is not checked here.
+    /// The session in the request, which is not checked here.
     pub session: u64,
     /// The sequence number in the session.
     pub sequence: u64,
@@ -35,7 +35,7 @@ pub struct Header {
     deferral: Deferral,
 }
 
-/// Whether a get may be deferred, and the deferred get that it continues.
+/// Whether a get may be deferred, and which deferred get it continues.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Deferral {
     /// Whether the host may begin to read pages instead of waiting for them.
@@ -132,7 +132,7 @@ impl<'a> Runs<'a> {
         Iter(self.0.iter())
     }
 
-    /// Returns the runs, each with the place of its first page among all pages.
+    /// Returns the runs, each with the position of its first page among all pages.
     pub fn placed(&self) -> Placed<'a> {
         Placed {
             runs: self.iter(),
@@ -145,7 +145,7 @@ impl<'a> Runs<'a> {
         self.0.first().map(confined)
     }
 
-    /// Returns one of the runs, the next one in each turn.
+    /// Returns run number `turn`, modulo the number of runs.
     pub fn in_turn(&self, turn: u64) -> Option<Run> {
         let turn = turn.checked_rem(self.0.len() as u64)? as usize;
         self.0.get(turn).map(confined)
@@ -166,7 +166,7 @@ impl Iterator for Iter<'_> {
     }
 }
 
-/// Iterator over the runs of a request, each with the place of its first page among all pages.
+/// Iterator over the runs of a request, each with the position of its first page among all pages.
 #[derive(Clone, Debug)]
 pub struct Placed<'a> {
     runs: Iter<'a>,
@@ -186,7 +186,7 @@ impl Iterator for Placed<'_> {
     }
 }
 
-/// Confines the numbers of a run to their bounds, also under speculation.
+/// Confines the numbers of a run to their bounds, even under speculation.
 fn confined(run: &Run) -> Run {
     Run {
         pool: confine(run.pool as usize, MAX_POOLS as usize) as u32,
@@ -283,7 +283,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings of the default pool until it is set.
+    /// Settings of the default pool until the guest changes them.
     pub const DEFAULT: Self = Self {
         weight: DEFAULT_WEIGHT,
         ssd_weight: SAME_WEIGHT,
@@ -291,13 +291,13 @@ impl Settings {
         policy: Policy::DEFAULT,
     };
 
-    /// Returns whether the pool keeps pages at all.
+    /// Returns whether the pool may have pages in any tier.
     pub fn is_on(&self) -> bool {
         self.share() > 0 || self.ssd_share() > 0
     }
 
-    /// Returns its weight when the memory tier is divided, which is 0 if the pool keeps no pages
-    /// there.
+    /// Returns the weight with which the memory tier is divided, which is 0 if the pool may not
+    /// have pages there.
     pub fn share(&self) -> u32 {
         match self.store {
             Store::Memory | Store::Hybrid => self.weight,
@@ -305,7 +305,8 @@ impl Settings {
         }
     }
 
-    /// Returns its weight when the SSD tier is divided, which is 0 if the pool keeps no pages there.
+    /// Returns the weight with which the SSD tier is divided, which is 0 if the pool may not have
+    /// pages there.
     pub fn ssd_share(&self) -> u32 {
         match self.store {
             Store::Ssd | Store::Hybrid => self.ssd_weight(),
@@ -313,7 +314,7 @@ impl Settings {
         }
     }
 
-    /// Returns its weight in the SSD tier, whether or not it keeps pages there.
+    /// Returns its weight in the SSD tier, whether or not it may have pages there.
     pub const fn ssd_weight(&self) -> u32 {
         match self.ssd_weight {
             SAME_WEIGHT => self.weight,
@@ -347,15 +348,15 @@ pub enum Request<'a> {
     Ping,
     /// Store runs.
     Put(Runs<'a>),
-    /// Take runs out.
+    /// Return runs, which are removed from the index.
     Get(Runs<'a>, Deferral),
     /// Free ranges.
     Flush(Ranges<'a>),
     /// Create a pool.
     PoolCreate(Settings, Name),
-    /// Set a pool.
+    /// Change the settings of a pool.
     PoolSet(u32, Settings),
-    /// Destroy a pool, not the default one.
+    /// Destroy a pool other than the default one.
     PoolDestroy(u32),
     /// Move a file's pages to a pool.
     Migrate(FileKey, u32),

@@ -3,8 +3,8 @@
 //! Allocation of the numbers by which administrators identify VMs.
 
 /// Returns the next free number after `last`, or `None` if all are taken. `taken` returns the
-/// numbers in use in rising order. Numbers begin at 1 and wrap around after the largest, so that the
-/// number of a VM that is gone is not reused soon.
+/// numbers in use in rising order. Numbers begin at 1 and wrap around after the largest, so that
+/// the number of a destroyed VM is not reused soon.
 pub fn next<I>(last: u32, taken: I) -> Option<u32>
 where
     I: DoubleEndedIterator<Item = u32> + Clone,

@@ -10,12 +10,12 @@ const WORDS: usize = (WINDOW / 64) as usize;
 /// Decision about a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// The number is the highest so far: carry out the call.
+    /// The number is the highest so far. The call is to be carried out.
     Accept,
-    /// A higher number was seen, but not this one: do nothing, and let the guest send the call again
-    /// with a new number.
+    /// A higher number was seen, but not this one. Nothing is to be done, and the guest sends the
+    /// call again with a new number.
     Retry,
-    /// The number was seen, or is too old to be remembered: the guest was rolled back.
+    /// The number was seen before, or is too old to be remembered. The guest was rolled back.
     Stale,
 }
 
@@ -61,7 +61,7 @@ impl Sequence {
         if skipped >= WINDOW {
             self.seen = [0; WORDS];
         } else {
-            // The old highest number joins the window. The numbers in between were not seen.
+            // The old highest number enters the window. The numbers in between were not seen.
             self.set(self.highest, true);
             for hole in self.highest + 1..number {
                 self.set(hole, false);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// The rule of the decision record, against an oracle without a window.
+        /// The rule of the decision record is compared with an oracle that remembers all numbers.
         #[test]
         fn agrees_with_an_oracle(steps in prop::collection::vec(0u64..1500, 1..400)) {
             let mut sequence = Sequence::new();

@@ -20,7 +20,7 @@ pub fn confine(index: usize, size: usize) -> usize {
     index & !(outside as isize >> (isize::BITS - 1)) as usize
 }
 
-/// Returns the range `first..first + len`, confined to `size`, which it does not exceed.
+/// Returns the range `first..first + len`, confined to `0..size`.
 #[inline]
 pub fn part(first: usize, len: usize, size: usize) -> Range<usize> {
     let first = confine(first, size + 1);

@@ -3,15 +3,15 @@
 //! The SSD tier: pages of pools in a log of segments on block devices
 //! (`docs/decisions/0013-ssd-tier.md`).
 //!
-//! A segment holds pages of one pool, in the order in which they were put. Its places are filled one
-//! after the other, written in large pieces, and used again when no page of the segment is left. The
-//! oldest segment of a pool is evicted as a whole, so that a device sees sequential writes only, and
-//! each page is written at most once.
+//! A segment has pages of one pool, in the order in which they were put. Its places are filled in
+//! order, written in large pieces, and reused when the segment no longer has any pages. The oldest
+//! segment of a pool is evicted as a whole, so that a device sees sequential writes only, and each
+//! page is written at most once.
 //!
 //! - [`place`]: the places of a device as handles of the index;
-//! - [`segment`]: the life of a segment;
-//! - [`health`]: how long a read may take, and when a device is left alone;
-//! - [`budget`]: how much may be written.
+//! - [`segment`]: the life cycle of a segment;
+//! - [`health`]: the time that a read may take, and the detection of slow devices;
+//! - [`budget`]: the number of pages that may be written.
 
 pub mod budget;
 pub mod health;

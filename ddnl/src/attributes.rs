@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The attributes of one message, kept as bytes until they are read as a type.
+//! The attributes of one message, kept as bytes until they are read as values of a type.
 
 use crate::error::{Error, Result};
 use ddabi::genl::Attribute;
 use netlink_packet_core::{Emitable, Nla, NlasIterator};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// One attribute as it stands in the message.
+/// One attribute, with the bytes of its value as in the message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Raw {
     kind: u16,
@@ -33,12 +33,12 @@ impl Nla for Raw {
 pub struct Attributes(Vec<Raw>);
 
 impl Attributes {
-    /// No attributes.
+    /// Returns a list without attributes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Parses the attributes of a message. Unknown ones are kept and ignored.
+    /// Parses the attributes of a message. Unknown attributes are kept but have no effect.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         NlasIterator::new(bytes)
             .map(|attribute| {
@@ -64,7 +64,7 @@ impl Attributes {
         self.raw(attribute as u16, value.to_ne_bytes().to_vec())
     }
 
-    /// Adds a string with the zero the kernel's policies ask for.
+    /// Adds a string with the terminating zero that the kernel's policies require.
     #[must_use]
     pub fn string(self, attribute: Attribute, value: &str) -> Self {
         self.raw_string(attribute as u16, value)
@@ -76,7 +76,7 @@ impl Attributes {
         self.raw(attribute as u16, value.as_bytes().to_vec())
     }
 
-    /// Adds a string under a bare number, for families other than ours.
+    /// Adds a string as the attribute with this number, for the families of other modules.
     #[must_use]
     pub fn raw_string(self, kind: u16, value: &str) -> Self {
         let mut bytes = value.as_bytes().to_vec();
@@ -84,14 +84,14 @@ impl Attributes {
         self.raw(kind, bytes)
     }
 
-    /// Adds bytes under a bare number.
+    /// Adds bytes as the attribute with this number.
     #[must_use]
     pub fn raw(mut self, kind: u16, value: Vec<u8>) -> Self {
         self.0.push(Raw { kind, value });
         self
     }
 
-    /// The bytes of the first attribute with a number.
+    /// Returns the bytes of the first attribute with this number.
     pub fn find(&self, kind: u16) -> Option<&[u8]> {
         self.0
             .iter()
@@ -99,18 +99,18 @@ impl Attributes {
             .map(|raw| raw.value.as_slice())
     }
 
-    /// The bytes of every attribute, as nested lists have them.
+    /// Returns the bytes of every attribute, which are the elements of a nested list.
     pub fn values(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|raw| raw.value.as_slice())
     }
 
-    /// A u32 that may be absent.
+    /// Returns a u32 that may be absent.
     pub fn maybe_u32(&self, attribute: Attribute) -> Result<Option<u32>> {
         self.fixed(attribute)
             .map(|bytes| bytes.map(u32::from_ne_bytes))
     }
 
-    /// A u64 that may be absent.
+    /// Returns a u64 that may be absent.
     pub fn maybe_u64(&self, attribute: Attribute) -> Result<Option<u64>> {
         self.fixed(attribute)
             .map(|bytes| bytes.map(u64::from_ne_bytes))
@@ -121,17 +121,18 @@ impl Attributes {
         self.find(attribute as u16).map(text)
     }
 
-    /// A u32 that must be there.
+    /// Returns a u32, which must be present.
     pub fn need_u32(&self, attribute: Attribute) -> Result<u32> {
         self.maybe_u32(attribute)?.ok_or(Error::missing(attribute))
     }
 
-    /// A u64 that must be there.
+    /// Returns a u64, which must be present.
     pub fn need_u64(&self, attribute: Attribute) -> Result<u64> {
         self.maybe_u64(attribute)?.ok_or(Error::missing(attribute))
     }
 
-    /// A structure that may be absent. Another size than ours means another version.
+    /// Returns a structure that may be absent. Fails if its size differs from `T`, because the
+    /// module then has another version.
     pub fn maybe_binary<T: FromBytes>(&self, attribute: Attribute) -> Result<Option<T>> {
         let Some(bytes) = self.find(attribute as u16) else {
             return Ok(None);
@@ -145,7 +146,7 @@ impl Attributes {
             })
     }
 
-    /// Structures one after the other, that may be absent.
+    /// Returns an array of structures that may be absent.
     pub fn maybe_list<T: FromBytes>(&self, attribute: Attribute) -> Result<Option<Vec<T>>> {
         let Some(bytes) = self.find(attribute as u16) else {
             return Ok(None);
@@ -161,7 +162,7 @@ impl Attributes {
         items.collect::<Result<_>>().map(Some)
     }
 
-    /// A structure that must be there.
+    /// Returns a structure, which must be present.
     pub fn need_binary<T: FromBytes>(&self, attribute: Attribute) -> Result<T> {
         self.maybe_binary(attribute)?
             .ok_or(Error::missing(attribute))
@@ -179,7 +180,7 @@ impl Attributes {
     }
 }
 
-/// The text of a string attribute, up to its zero.
+/// Returns the text of a string attribute, up to its terminating zero.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()

@@ -17,10 +17,10 @@ use crate::{
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use std::{collections::VecDeque, io};
 
-/// The most attempts to read a dump that changes while it is read.
+/// Maximum number of attempts to read a dump during which the state changes.
 pub(crate) const DUMP_ATTEMPTS: u32 = 5;
 
-/// A socket that asks one question after the other.
+/// A socket for requests, which are sent one at a time.
 #[derive(Debug)]
 struct Connection {
     socket: Socket,
@@ -82,7 +82,8 @@ impl Module {
         Ok(Self { connection, family })
     }
 
-    /// Asks the module. If it was unloaded and loaded again since the last call, asks the new one.
+    /// Sends a request to the module. If the module was reloaded since the last call, the request
+    /// is sent again to the new instance.
     fn call<T>(&mut self, call: &Call<T>) -> Result<T> {
         match self.connection.call(&self.family, call) {
             Err(error @ Error::NotFound { .. }) => {
@@ -103,7 +104,7 @@ impl Module {
 pub struct Host(Module);
 
 impl Host {
-    /// Finds the module.
+    /// Opens a socket and looks the module's family up.
     pub fn open() -> Result<Self> {
         Module::open(Side::Host).map(Self)
     }
@@ -156,7 +157,7 @@ impl HostControl for Host {
 pub struct Guest(Module);
 
 impl Guest {
-    /// Finds the module.
+    /// Opens a socket and looks the module's family up.
     pub fn open() -> Result<Self> {
         Module::open(Side::Guest).map(Self)
     }
@@ -201,8 +202,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Joins the multicast group of a module, and the kernel's group that announces the end of
-    /// families.
+    /// Joins the multicast group of a module, and the kernel's group that announces when families
+    /// are unregistered.
     pub fn open(side: Side) -> Result<Self> {
         let mut connection = Connection::open()?;
         let controller = Family::controller(side);
@@ -238,7 +239,7 @@ pub(crate) fn kernel() -> SocketAddr {
     SocketAddr::new(0, 0)
 }
 
-/// Receives one datagram of the kernel; what other processes send is not for us.
+/// Receives one datagram from the kernel. Datagrams from other processes are dropped.
 fn receive(socket: &Socket) -> Result<Vec<u8>> {
     loop {
         match socket.recv_from_full() {
@@ -250,7 +251,8 @@ fn receive(socket: &Socket) -> Result<Vec<u8>> {
     }
 }
 
-/// Binds a socket for requests, and asks the kernel to explain its refusals.
+/// Binds a socket for requests. Errors of the kernel have a message (`NETLINK_EXT_ACK`) and no copy
+/// of the request (`NETLINK_CAP_ACK`).
 pub(crate) fn configure(socket: &mut Socket) -> Result<()> {
     socket.bind_auto()?;
     socket.set_cap_ack(true)?;
@@ -280,7 +282,7 @@ fn enter(socket: &mut Socket, family: &Family) -> Result<()> {
         })
 }
 
-/// A full receive buffer means lost events.
+/// Converts the error of a full receive buffer to [`Error::Overrun`].
 pub(crate) fn lost_events(error: Error) -> Error {
     match error {
         Error::Io(error) if error.raw_os_error() == Some(ENOBUFS) => Error::Overrun,
@@ -294,11 +296,12 @@ mod tests {
     use crate::attributes::text;
     use netlink_packet_generic::constants::{CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY};
 
-    /// The kernel's own family is always there and needs no rights: a dump of several datagrams.
+    /// The kernel's own family is always registered and needs no privileges. Its dump has several
+    /// datagrams.
     #[test]
     fn the_kernel_lists_its_families() {
         let Ok(mut connection) = Connection::open() else {
-            // A sandbox without netlink.
+            // The sandbox has no netlink.
             return;
         };
         let call = Call::dump(CTRL_CMD_GETFAMILY, Attributes::new(), |replies| {

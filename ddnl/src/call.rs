@@ -14,7 +14,7 @@ use ddabi::{
     pool::MAX_WEIGHT,
 };
 
-/// One request and how its replies read.
+/// One request, and the function that parses its replies.
 #[derive(Debug)]
 pub struct Call<T> {
     pub(crate) command: u8,
@@ -59,7 +59,7 @@ impl<T> Call<T> {
 }
 
 impl<T> Call<Vec<T>> {
-    /// A request answered by one message for each of many things.
+    /// A dump request, which is answered by one message for each object.
     pub(crate) fn dump(
         command: u8,
         attributes: Attributes,
@@ -299,7 +299,7 @@ pub(crate) fn check_weight(weight: u32) -> Result<()> {
     Ok(())
 }
 
-/// Refuses names the module could not keep.
+/// Refuses names that the module would not store unchanged.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let message = if name.is_empty() {
         "a container needs a name".into()
@@ -313,10 +313,10 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::Invalid { message })
 }
 
-/// Longest path the kernel takes, without the terminating zero.
+/// Maximum length of a path in the kernel, without the terminating zero.
 const PATH_LEN: usize = 4095;
 
-/// Refuses paths that are not absolute, or too long for the module.
+/// Refuses paths that are not absolute, contain a zero byte, or are too long for the module.
 pub(crate) fn check_path(path: &str) -> Result<()> {
     let message = if !path.starts_with('/') {
         format!("the path `{path}` does not begin with a slash")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Interface of the modules for the tools. A socket implements it, and a fake for tests.
+//! Interface of the modules for the tools. It is implemented over a socket, and by a fake for
+//! tests.
 
 use crate::{
     error::Result,
@@ -13,7 +14,7 @@ use ddabi::{genl::Mode, policy::Policy, pool::Store, ssd::Waiting};
 pub struct ConfigChange {
     /// Capacity of the memory tier in pages.
     pub capacity: Option<u64>,
-    /// Pages the shrinker leaves.
+    /// Pages that the shrinker does not take.
     pub floor: Option<u64>,
     /// How the tier is shared.
     pub mode: Option<Mode>,
@@ -34,16 +35,16 @@ pub struct ConfigChange {
 pub struct VmChange {
     /// Weight in the memory tier.
     pub weight: Option<u32>,
-    /// Weight in the SSD tier, which is that in the memory tier until it is set.
+    /// Weight in the SSD tier, which equals the weight in the memory tier until it is set.
     pub ssd_weight: Option<u32>,
 }
 
 /// The pages to flush at the host: all, those of a VM, or those of a pool of a VM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FlushTarget {
-    /// The VM; all if absent.
+    /// The VM; all VMs if absent.
     pub vm: Option<u32>,
-    /// The pool; all if absent.
+    /// The pool; all pools if absent.
     pub pool: Option<u32>,
 }
 
@@ -69,7 +70,7 @@ pub struct NewPool {
     pub ssd_weight: Option<u32>,
     /// Where its pages are kept.
     pub store: Store,
-    /// Which pages are worth keeping; the module's default if absent.
+    /// Policy that chooses which pages are kept; the module's default if absent.
     pub policy: Option<Policy>,
 }
 
@@ -82,48 +83,50 @@ pub struct PoolChange {
     pub ssd_weight: Option<u32>,
     /// Where its pages are kept.
     pub store: Option<Store>,
-    /// Which pages are worth keeping.
+    /// Policy that chooses which pages are kept.
     pub policy: Option<Policy>,
 }
 
-/// The host module, seen by its administrator.
+/// The host module, as its administrator controls it.
 pub trait HostControl {
-    /// The module and its tier; fails if its ABI version is not ours.
+    /// Returns the state of the module and its tier. Fails if the ABI version of the module
+    /// differs.
     fn status(&mut self) -> Result<HostStatus>;
-    /// All VMs.
+    /// Returns all VMs.
     fn vms(&mut self) -> Result<Vec<Vm>>;
-    /// The pools of one VM, or of all.
+    /// Returns the pools of one VM, or of all VMs.
     fn pools(&mut self, vm: Option<u32>) -> Result<Vec<Pool>>;
-    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
-    /// background because the VM has no weight any more.
+    /// Changes the settings that are given in `change`. Returns the number of pages that the module
+    /// evicts in the background because the VM no longer has a weight.
     fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64>;
-    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
-    /// background because they are beyond the limit.
+    /// Changes the settings that are given in `change`. Returns the number of pages that the module
+    /// evicts in the background because they are beyond the limit.
     fn configure(&mut self, change: &ConfigChange) -> Result<u64>;
-    /// Drops pages, 64 MiB at most.
+    /// Drops at most 64 MiB of pages.
     fn flush(&mut self, target: FlushTarget) -> Result<Flushed>;
-    /// All devices of the SSD tier.
+    /// Returns all devices of the SSD tier.
     fn devices(&mut self) -> Result<Vec<Device>>;
-    /// Adds a block device to the SSD tier, whose content is lost. Returns its number.
+    /// Adds a block device to the SSD tier. The content of the device is lost. Returns its number.
     fn add_device(&mut self, path: &str) -> Result<u32>;
-    /// Takes a device out of the SSD tier, whose pages are dropped in the background. Returns the number
-    /// of those that are left. The device is gone when a call returns 0.
+    /// Removes a device from the SSD tier. Its pages are dropped in the background. Returns the
+    /// number of pages that remain. The device has been removed when a call returns 0.
     fn remove_device(&mut self, device: u32) -> Result<u64>;
-    /// Sets the number of pages that may be written to a device in a second; 0 means no limit.
+    /// Sets the number of pages that may be written to a device per second; 0 means no limit.
     fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()>;
 }
 
-/// The guest module, seen by its administrator.
+/// The guest module, as its administrator controls it.
 pub trait GuestControl {
-    /// The module and its link to a host; fails if its ABI version is not ours.
+    /// Returns the state of the module and its link to a host. Fails if the ABI version of the
+    /// module differs.
     fn status(&mut self) -> Result<GuestStatus>;
-    /// All pools, the default pool included.
+    /// Returns all pools, including the default pool.
     fn pools(&mut self) -> Result<Vec<Pool>>;
-    /// Enrols a container and answers its pool's number.
+    /// Enrols a container. Returns the number of its pool.
     fn add_pool(&mut self, pool: &NewPool) -> Result<u32>;
-    /// Sets what is given in `change`.
+    /// Changes the settings that are given in `change`.
     fn set_pool(&mut self, pool: u32, change: PoolChange) -> Result<()>;
-    /// Removes a container; its pages go.
+    /// Removes a container and drops its pages.
     fn remove_pool(&mut self, pool: u32) -> Result<()>;
     /// Drops the pages of one pool, or of the whole VM.
     fn flush(&mut self, pool: Option<u32>) -> Result<()>;
@@ -131,46 +134,48 @@ pub trait GuestControl {
     fn migrate(&mut self, file: u32, pool: u32) -> Result<()>;
 }
 
-/// [`GuestControl`] for daemons: the part a policy needs.
+/// The part of [`GuestControl`] that daemons need to apply policies.
 pub trait AsyncGuestControl {
-    /// The module and its link to a host; fails if its ABI version is not ours.
+    /// Returns the state of the module and its link to a host. Fails if the ABI version of the
+    /// module differs.
     fn status(&mut self) -> impl Future<Output = Result<GuestStatus>>;
-    /// All pools, the default pool included.
+    /// Returns all pools, including the default pool.
     fn pools(&mut self) -> impl Future<Output = Result<Vec<Pool>>>;
-    /// Enrols a container and answers its pool's number.
+    /// Enrols a container. Returns the number of its pool.
     fn add_pool(&mut self, pool: &NewPool) -> impl Future<Output = Result<u32>>;
-    /// Sets what is given in `change`.
+    /// Changes the settings that are given in `change`.
     fn set_pool(&mut self, pool: u32, change: PoolChange) -> impl Future<Output = Result<()>>;
-    /// Removes a container; its pages go.
+    /// Removes a container and drops its pages.
     fn remove_pool(&mut self, pool: u32) -> impl Future<Output = Result<()>>;
 }
 
-/// [`HostControl`] for daemons: the part that keeps settings and measures.
+/// The part of [`HostControl`] that daemons need to apply settings and to export measurements.
 pub trait AsyncHostControl {
-    /// The module and its tier; fails if its ABI version is not ours.
+    /// Returns the state of the module and its tier. Fails if the ABI version of the module
+    /// differs.
     fn status(&mut self) -> impl Future<Output = Result<HostStatus>>;
-    /// All VMs.
+    /// Returns all VMs.
     fn vms(&mut self) -> impl Future<Output = Result<Vec<Vm>>>;
-    /// The pools of all VMs.
+    /// Returns the pools of all VMs.
     fn pools(&mut self) -> impl Future<Output = Result<Vec<Pool>>>;
-    /// All devices of the SSD tier.
+    /// Returns all devices of the SSD tier.
     fn devices(&mut self) -> impl Future<Output = Result<Vec<Device>>>;
-    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
-    /// background because the VM has no weight any more.
+    /// Changes the settings that are given in `change`. Returns the number of pages that the module
+    /// evicts in the background because the VM no longer has a weight.
     fn set_vm(&mut self, vm: u32, change: VmChange) -> impl Future<Output = Result<u64>>;
-    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
-    /// background because they are beyond the limit.
+    /// Changes the settings that are given in `change`. Returns the number of pages that the module
+    /// evicts in the background because they are beyond the limit.
     fn configure(&mut self, change: &ConfigChange) -> impl Future<Output = Result<u64>>;
-    /// Adds a block device to the SSD tier, whose content is lost. Returns its number.
+    /// Adds a block device to the SSD tier. The content of the device is lost. Returns its number.
     fn add_device(&mut self, path: &str) -> impl Future<Output = Result<u32>>;
-    /// Takes a device out of the SSD tier, as [`HostControl::remove_device`] does.
+    /// Removes a device from the SSD tier, as [`HostControl::remove_device`] does.
     fn remove_device(&mut self, device: u32) -> impl Future<Output = Result<u64>>;
-    /// Sets the number of pages that may be written to a device in a second; 0 means no limit.
+    /// Sets the number of pages that may be written to a device per second; 0 means no limit.
     fn set_write_budget(&mut self, device: u32, pages: u64) -> impl Future<Output = Result<()>>;
 }
 
-/// Events of a module, one after the other.
+/// The events of a module, in order.
 pub trait EventSource {
-    /// Waits for the next event; `None` if there will be no more.
+    /// Waits for the next event. Returns `None` if no more events will arrive.
     fn next_event(&mut self) -> Result<Option<Event>>;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names for the counters of [`ddabi`], in the order they are declared there.
+//! Names of the counters of [`ddabi`], in the order in which they are declared there.
 
 use ddabi::{
     counters::{AdmissionCounters, GuestCounters, HostCounters},
@@ -11,13 +11,13 @@ use serde::{Serializer, ser::SerializeMap};
 
 /// A structure of counters and histograms with names.
 pub trait CounterFields {
-    /// Each counter with its name.
+    /// Returns each counter with its name.
     fn counters(&self) -> Vec<(&'static str, u64)>;
-    /// Each histogram with its name.
+    /// Returns each histogram with its name.
     fn histograms(&self) -> Vec<(&'static str, &Histogram)>;
 }
 
-/// Lists all fields: one that is added to the structure and not here does not compile.
+/// Lists all fields. A field that is added to the structure but not here is a compile error.
 macro_rules! counter_fields {
     ($type:ident { $($counter:ident)* } { $($histogram:ident)* }) => {
         impl CounterFields for $type {
@@ -74,7 +74,7 @@ counter_fields! {
     } {}
 }
 
-/// Serializes counters as a flat map, each histogram as an array of its buckets.
+/// Serializes counters as a flat map, and each histogram as an array of its buckets.
 pub(crate) fn serialize<T: CounterFields, S: Serializer>(
     fields: &T,
     serializer: S,
@@ -89,7 +89,7 @@ pub(crate) fn serialize<T: CounterFields, S: Serializer>(
     map.end()
 }
 
-/// Like [`serialize`]; null if absent.
+/// Serializes as [`serialize`] does, or null if the counters are absent.
 pub(crate) fn serialize_maybe<T: CounterFields, S: Serializer>(
     fields: &Option<T>,
     serializer: S,
@@ -140,8 +140,8 @@ pub(crate) fn schema_or_null<T: CounterFields + Default>(
     schemars::json_schema!({ "anyOf": [counters, { "type": "null" }] })
 }
 
-/// The upper end, in nanoseconds, of the bucket below which a share of all batches lies; `None`
-/// for an empty histogram. `percent` is 1 to 100.
+/// Returns the upper end, in nanoseconds, of the bucket that contains the percentile `percent` (1
+/// to 100) of all batches, or `None` if the histogram is empty.
 pub fn quantile_ns(histogram: &Histogram, percent: u64) -> Option<u64> {
     let total: u64 = histogram.iter().sum();
     let wanted = u64::try_from((u128::from(total) * u128::from(percent)).div_ceil(100)).ok()?;

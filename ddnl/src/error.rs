@@ -21,7 +21,7 @@ pub enum Error {
     /// The socket failed.
     #[error("netlink socket: {0}")]
     Io(#[from] io::Error),
-    /// The state that a dump lists changed during each of several attempts to read it.
+    /// The listed state changed during each of several attempts to dump it.
     #[error("the module's state keeps changing while it is read")]
     Interrupted,
     /// An attribute does not have the size that this version of the ABI gives it.
@@ -63,7 +63,7 @@ pub enum Error {
         /// The kernel's message.
         message: String,
     },
-    /// The kernel refused the request with any other error number.
+    /// The kernel refused the request with another error number.
     #[error("the kernel refused: {message}")]
     Refused {
         /// The error number.

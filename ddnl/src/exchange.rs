@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One request and its replies, as bytes in and bytes out: no socket, no clock.
+//! One request and its replies, as datagrams that are passed in and out, without a socket or a
+//! clock.
 
 use crate::{
     attributes::{Attributes, text},
@@ -21,13 +22,13 @@ use netlink_packet_generic::{
 /// Tells whether more datagrams have to be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Progress {
-    /// The kernel has more to say.
+    /// More replies follow.
     More,
     /// The replies are complete.
     Done,
 }
 
-/// The replies to one request, as far as they came.
+/// The replies to one request that were received so far.
 #[derive(Debug)]
 pub struct Exchange {
     side: Side,
@@ -38,7 +39,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Begins an exchange: the datagram to send, and what waits for the answers.
+    /// Begins an exchange. Returns it with the datagram to send.
     pub fn begin<T>(family: &Family, sequence: u32, call: &Call<T>) -> (Self, Vec<u8>) {
         let body = Body {
             family: family.id,
@@ -69,8 +70,8 @@ impl Exchange {
             if message.header.sequence_number != self.sequence {
                 continue;
             }
-            // The remaining replies are read anyway, because the socket accepts no other request
-            // before.
+            // The remaining replies are still read, because the socket accepts no other dump
+            // request until then.
             self.interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
             let flags = message.header.flags;
             match message.payload {
@@ -101,13 +102,13 @@ impl Exchange {
         Ok(Progress::More)
     }
 
-    /// The replies, once [`Progress::Done`].
+    /// Returns the replies. To be called after [`Progress::Done`].
     pub fn finish(self) -> Vec<Attributes> {
         self.replies
     }
 }
 
-/// The events in one datagram of the multicast group.
+/// Returns the events in one datagram of the multicast group.
 pub fn events(family: &Family, datagram: &[u8]) -> Result<Vec<Event>> {
     notifications(datagram)?
         .into_iter()
@@ -134,7 +135,7 @@ pub(crate) fn registrations(side: Side, datagram: &[u8]) -> Result<Vec<bool>> {
     Ok(all.into_iter().filter_map(registration).collect())
 }
 
-/// Message type, command and attributes of each notification in a datagram.
+/// Returns message type, command and attributes of each notification in a datagram.
 fn notifications(datagram: &[u8]) -> Result<Vec<(u16, u8, Attributes)>> {
     let mut found = Vec::new();
     for message in messages(datagram) {
@@ -147,7 +148,7 @@ fn notifications(datagram: &[u8]) -> Result<Vec<(u16, u8, Attributes)>> {
     Ok(found)
 }
 
-/// A message of ours without its headers.
+/// A generic netlink message without its headers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Body {
     family: u16,
@@ -199,7 +200,7 @@ impl ParseableParametrized<[u8], GenlHeader> for Body {
 
 type Message = NetlinkMessage<GenlMessage<Body>>;
 
-/// The messages of a datagram; ends after the first one that is malformed.
+/// Returns the messages of a datagram up to the first malformed one, which is returned as an error.
 fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -218,11 +219,11 @@ fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message>> {
     })
 }
 
-/// Bytes of a netlink header, which an error repeats before its explanations.
+/// Size of a netlink header, which an error message repeats before its attributes.
 const HEADER: usize = 16;
 
-/// The explanation in an error message. `echo` is our request, or its header, and then
-/// attributes.
+/// Returns the kernel's message text in an error. `echo` is a copy of the request, or of its
+/// header, followed by attributes.
 fn kernel_words(flags: u16, echo: &[u8]) -> Option<String> {
     if flags & NLM_F_ACK_TLVS == 0 {
         return None;
@@ -246,7 +247,7 @@ fn message_of(attributes: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// An announcement of a family, as the kernel makes it.
+    /// Returns an announcement of a family in the kernel's format.
     fn announcement(kind: u16, command: u8, family: &str) -> Vec<u8> {
         let attributes = Attributes::new().raw_string(CTRL_ATTR_FAMILY_NAME, family);
         let mut payload = vec![command, 2, 0, 0];
@@ -268,7 +269,7 @@ mod tests {
         let datagram = [
             announcement(GENL_ID_CTRL, CTRL_CMD_NEWFAMILY, own),
             announcement(GENL_ID_CTRL, CTRL_CMD_NEWFAMILY, other),
-            // Another family's message that happens to look alike.
+            // A message of another family that has the same content.
             announcement(GENL_ID_CTRL + 9, CTRL_CMD_NEWFAMILY, own),
             announcement(GENL_ID_CTRL, CTRL_CMD_DELFAMILY, own),
             announcement(GENL_ID_CTRL, 200, own),

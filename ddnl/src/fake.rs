@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Modules in memory, for tests. They obey the same rules as the kernel's, and record the requests.
+//! Fake modules in memory, for tests. They follow the same rules as the kernel modules, and record
+//! the requests.
 //!
 //! Clones are handles to the same module, so that a test can examine what a tool did, or change the
 //! state while it runs.
@@ -46,17 +47,17 @@ pub fn pool(vm: u32, id: u32, name: &str, stats: PoolStats) -> Pool {
     }
 }
 
-/// How a fake module behaves instead of answering.
+/// How a fake module responds to requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mood {
-    /// It answers.
+    /// It replies to requests.
     #[default]
     Well,
     /// It is not loaded.
     Absent,
-    /// The caller is no administrator.
+    /// The caller lacks `CAP_NET_ADMIN`.
     Forbidden,
-    /// It speaks this ABI version.
+    /// It has this ABI version.
     Version(u32),
     /// Its structures have another size.
     Layout,
@@ -65,7 +66,7 @@ pub enum Mood {
 }
 
 impl Mood {
-    /// Fails if questions are not answered.
+    /// Fails if the module does not reply to queries.
     fn ask(self, side: Side) -> Result<()> {
         match self {
             Self::Well | Self::Refusing(_) => Ok(()),
@@ -84,7 +85,7 @@ impl Mood {
         }
     }
 
-    /// Fails if changes are not made.
+    /// Fails if the module does not accept changes.
     fn change(self, side: Side) -> Result<()> {
         self.ask(side)?;
         match self {
@@ -102,17 +103,18 @@ fn refused(errno: i32, words: &str) -> Error {
     Error::from_kernel(Side::Host, errno, Some(words.into()))
 }
 
-/// The state behind a lock; a panic elsewhere does not matter to a fake.
+/// Locks the state. A poisoned lock is ignored, because the state of a fake stays usable after a
+/// panic.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Events prepared by a test; then there are no more.
+/// Events that a test has prepared. No more events follow them.
 #[derive(Debug, Default)]
 pub struct FakeEvents(VecDeque<Event>);
 
 impl FakeEvents {
-    /// Will tell these events.
+    /// Creates a source of these events.
     pub fn new(events: impl IntoIterator<Item = Event>) -> Self {
         Self(events.into_iter().collect())
     }
@@ -124,7 +126,7 @@ impl EventSource for FakeEvents {
     }
 }
 
-/// An I/O error for tests that need one.
+/// Returns an I/O error, for tests of the handling of errors.
 pub fn broken_socket() -> Error {
     Error::Io(io::Error::from(io::ErrorKind::ConnectionReset))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Finding the number of a family and of its multicast group.
+//! Lookup of the number of a family and of its multicast group.
 
 use crate::{
     attributes::{Attributes, text},
@@ -27,7 +27,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Name of the netlink family.
+    /// Returns the name of the netlink family.
     pub const fn family(self) -> &'static str {
         match self {
             Self::Guest => genl::GUEST_FAMILY,
@@ -35,7 +35,7 @@ impl Side {
         }
     }
 
-    /// Name of the kernel module.
+    /// Returns the name of the kernel module.
     pub const fn module(self) -> &'static str {
         match self {
             Self::Guest => "doubledecker_guest",
@@ -56,7 +56,7 @@ impl fmt::Display for Side {
 /// A registered family.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Family {
-    /// The module behind it.
+    /// The module that registered it.
     pub side: Side,
     /// Message type of its messages.
     pub id: u16,
@@ -67,7 +67,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// The kernel's own family, which knows all others.
+    /// Returns the kernel's own family (the controller), which looks up all others.
     pub(crate) const fn controller(side: Side) -> Self {
         Self {
             side,
@@ -77,7 +77,8 @@ impl Family {
         }
     }
 
-    /// The question for a family's number. An absent family is answered with "not found".
+    /// Returns the request for the number of a family. The kernel answers "not found" if the family
+    /// is not registered.
     pub(crate) fn resolve(name: &str) -> Call<Attributes> {
         Call::get(
             CTRL_CMD_GETFAMILY,
@@ -86,12 +87,13 @@ impl Family {
         )
     }
 
-    /// The question for the group in which the kernel announces families that come and go.
+    /// Returns the request for the multicast group in which the kernel announces when families are
+    /// registered and unregistered.
     pub(crate) fn announcer() -> Call<Attributes> {
         Self::resolve("nlctrl")
     }
 
-    /// The controller with the group that the answer to [`Self::announcer`] names.
+    /// Returns the controller with the group from the answer to [`Self::announcer`].
     pub(crate) fn announced(self, answer: &Attributes) -> Result<Self> {
         Ok(Self {
             events: group(answer, "notify")?,
@@ -99,7 +101,7 @@ impl Family {
         })
     }
 
-    /// Reads the controller's answer.
+    /// Parses the controller's answer.
     pub(crate) fn read(side: Side, answer: &Attributes) -> Result<Self> {
         let id = answer
             .find(CTRL_ATTR_FAMILY_ID)
@@ -116,7 +118,7 @@ impl Family {
     }
 }
 
-/// The number of a multicast group in the controller's answer.
+/// Returns the number of a multicast group from the controller's answer.
 fn group(answer: &Attributes, name: &str) -> Result<Option<u32>> {
     let Some(groups) = answer.find(CTRL_ATTR_MCAST_GROUPS) else {
         return Ok(None);

@@ -2,13 +2,13 @@
 
 //! Generic netlink client of both kernel modules.
 //!
-//! - [`HostControl`] and [`GuestControl`]: what the tools ask of the modules;
-//! - [`blocking`]: both over a socket, and the events that follow;
-//! - `tokio` (feature of that name): both modules and their events for daemons;
+//! - [`HostControl`] and [`GuestControl`]: the requests of the tools to the modules;
+//! - [`blocking`]: both traits over a blocking socket, and the events of the modules;
+//! - `tokio` (feature `tokio`): both modules and their events for daemons;
 //! - [`reply`]: typed answers, ready for JSON;
-//! - [`call`] and [`exchange`]: one codec under every transport, without I/O;
-//! - [`printable()`]: names that others chose, for people;
-//! - `fake` (feature of that name): modules in memory, for the tests of the tools.
+//! - [`call`] and [`exchange`]: the codec that all transports share, without I/O;
+//! - [`printable()`]: escapes names from untrusted sources for display;
+//! - `fake` (feature `fake`): modules in memory, for the tests of the tools.
 //!
 //! The constants come from [`ddabi::genl`]; `docs/netlink/*.yaml` describes the families.
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Showing texts that others chose.
+//! Display of texts from untrusted sources.
 //!
-//! Names come from cgroups, containers, VMMs and guests. Letters that steer a terminal, turn the
-//! direction of writing or are not seen at all would make a name look like another one, so that
-//! they are shown by their numbers.
+//! Names come from cgroups, containers, VMMs and guests. Characters that control a terminal, change
+//! the direction of text or are invisible could make a name look like another one. Their numbers
+//! are shown instead.
 
 use ddabi::name::Name;
 use std::{borrow::Cow, fmt::Write};
 
-/// Returns whether a character is not shown as itself: control characters, and those that Unicode
-/// allows to ignore (zero-width characters, marks of direction, fillers, tags) or that end a line.
+/// Returns whether a character is escaped. These are control characters, characters that Unicode
+/// calls default ignorable (zero-width characters, direction marks, fillers, tags), and line
+/// separators.
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -33,7 +34,7 @@ pub fn is_hidden(letter: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A text with the numbers of hidden letters in their place: `\u{202e}`.
+/// Returns a text in which hidden characters are replaced by their numbers: `\u{202e}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return text.into();
@@ -48,8 +49,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// A name as the modules keep and list it: each byte that is not printable ASCII is a question mark,
-/// and what does not fit is missing.
+/// Returns a name as the modules store and list it: bytes that are not printable ASCII are replaced
+/// by question marks, and a name that is too long is truncated.
 pub fn listed_name(name: &str) -> String {
     String::from_utf8_lossy(Name::new(name.as_bytes()).as_bytes()).into_owned()
 }
@@ -59,9 +60,10 @@ pub fn is_listed_as(name: &str, listed: &str) -> bool {
     Name::new(name.as_bytes()).as_bytes() == listed.as_bytes()
 }
 
-/// A JSON text with hidden letters escaped as JSON does it: readers find the same strings in it.
+/// Returns a JSON text with hidden characters in JSON escapes, so that parsers read the same
+/// strings from it.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
-    // Line ends stand between strings; within them they are escaped already.
+    // A line end is always outside of strings, because JSON escapes it inside of them.
     let hides = |letter: char| is_hidden(letter) && letter != '\n';
     if !json.contains(hides) {
         return json.into();

@@ -29,13 +29,13 @@ pub struct HostStatus {
     /// Capacity of the memory tier in pages.
     #[serde(rename = "capacity_pages")]
     pub capacity: u64,
-    /// Pages of it that the host can spare now.
+    /// Part of the capacity in pages that the host can spare at present.
     #[serde(rename = "limit_pages")]
     pub limit: u64,
     /// Pages in use.
     #[serde(rename = "used_pages")]
     pub used: u64,
-    /// Pages the shrinker leaves.
+    /// Pages that the shrinker does not take.
     #[serde(rename = "floor_pages")]
     pub floor: u64,
     /// How the tier is shared.
@@ -60,7 +60,7 @@ pub struct HostStatus {
     /// Free pages above which pages of the SSD tier are promoted.
     #[serde(rename = "promote_free_pages")]
     pub promote_free: u64,
-    /// What the module counts about itself.
+    /// Counters of the module.
     #[serde(serialize_with = "counters::serialize")]
     #[cfg_attr(
         feature = "schema",
@@ -109,7 +109,7 @@ pub struct GuestStatus {
     pub features: Option<u64>,
     /// Number of pools, the default pool included.
     pub pools: u32,
-    /// What the module counts about itself.
+    /// Counters of the module.
     #[serde(serialize_with = "counters::serialize")]
     #[cfg_attr(
         feature = "schema",
@@ -139,7 +139,7 @@ impl GuestStatus {
 pub struct Vm {
     /// Its number, from 1.
     pub id: u32,
-    /// Process of its VMM; 0, and null in JSON, if that is gone.
+    /// Process ID of its VMM; 0, and null in JSON, if the process has ended.
     #[serde(serialize_with = "pid_or_null")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub pid: u32,
@@ -150,12 +150,12 @@ pub struct Vm {
     /// Pages in use.
     #[serde(rename = "used_pages")]
     pub used: u64,
-    /// Pages entitled to.
+    /// Entitlement in pages.
     #[serde(rename = "entitlement_pages")]
     pub entitlement: u64,
     /// Number of pools, the default pool included.
     pub pools: u32,
-    /// Sums over its pools.
+    /// Sums of the counters of its pools.
     #[serde(serialize_with = "counters::serialize")]
     #[cfg_attr(
         feature = "schema",
@@ -236,7 +236,7 @@ pub struct Pool {
     #[serde(serialize_with = "store_name")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub store: Store,
-    /// Which pages are worth keeping.
+    /// Policy that chooses which pages are kept.
     #[serde(serialize_with = "policy_name")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub policy: Policy,
@@ -250,8 +250,8 @@ pub struct Pool {
         schemars(schema_with = "counters::schema::<AdmissionCounters>")
     )]
     pub admission: Option<AdmissionCounters>,
-    /// Hits it would have had with other numbers of pages; only in the guest, and only shown when
-    /// asked for.
+    /// Hits that the pool would have had with other numbers of pages; only in the guest; shown by
+    /// `ddctl stats --curve`.
     #[serde(skip)]
     pub curve: Option<Vec<CurvePoint>>,
     /// The host's counters; absent in a guest without a host.
@@ -281,13 +281,13 @@ impl Pool {
         })
     }
 
-    /// Used and entitled pages, and everything else counted; zeros without a host.
+    /// Returns the host's counters, or zeros without a host.
     pub fn stats_or_zero(&self) -> PoolStats {
         self.stats.unwrap_or_default()
     }
 }
 
-/// Something happened at a module.
+/// An event of a module.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
@@ -298,7 +298,7 @@ pub struct Event {
     /// The VM it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm: Option<u32>,
-    /// Process of that VM's VMM.
+    /// Process ID of that VM's VMM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The pool it is about.
@@ -320,7 +320,7 @@ impl Event {
         })
     }
 
-    /// Returns the kind of the event, if this crate knows it.
+    /// Returns the kind of the event, if this crate defines it.
     pub fn known(&self) -> Option<genl::Event> {
         genl::Event::from_raw(self.kind)
     }
@@ -343,7 +343,7 @@ impl Event {
     }
 }
 
-/// A mode as a word.
+/// Returns the name of a mode.
 pub const fn mode_word(mode: Mode) -> &'static str {
     match mode {
         Mode::Weighted => "weighted",
@@ -351,7 +351,7 @@ pub const fn mode_word(mode: Mode) -> &'static str {
     }
 }
 
-/// A link state as a word.
+/// Returns the name of a link state.
 pub const fn state_word(state: LinkState) -> &'static str {
     match state {
         LinkState::Alone => "alone",
@@ -360,7 +360,7 @@ pub const fn state_word(state: LinkState) -> &'static str {
     }
 }
 
-/// A store as a word.
+/// Returns the name of a store.
 pub const fn store_word(store: Store) -> &'static str {
     match store {
         Store::None => "none",
@@ -370,7 +370,7 @@ pub const fn store_word(store: Store) -> &'static str {
     }
 }
 
-/// Returns a state of a device as a word.
+/// Returns the name of a device state.
 pub const fn device_state_word(state: DeviceState) -> &'static str {
     match state {
         DeviceState::Active => "active",
@@ -380,7 +380,7 @@ pub const fn device_state_word(state: DeviceState) -> &'static str {
     }
 }
 
-/// Returns a way of waiting for reads as a word.
+/// Returns the name of a way of waiting for reads.
 pub const fn waiting_word(waiting: Waiting) -> &'static str {
     match waiting {
         Waiting::Automatic => "automatic",
@@ -389,7 +389,7 @@ pub const fn waiting_word(waiting: Waiting) -> &'static str {
     }
 }
 
-/// The versions in a status; another ABI version than ours is an error.
+/// Returns the versions in a status. Fails if the ABI version differs from that of this crate.
 fn version(side: Side, reply: &Attributes) -> Result<(u32, Option<String>)> {
     let theirs = reply.need_u32(Attribute::AbiVersion)?;
     let module = reply.maybe_string(Attribute::ModuleVersion);
@@ -403,7 +403,7 @@ fn version(side: Side, reply: &Attributes) -> Result<(u32, Option<String>)> {
     Ok((theirs, module))
 }
 
-/// A number that must be one we have a name for.
+/// Returns the value of an enumeration, which must be one that this crate defines.
 fn known<T>(reply: &Attributes, attribute: Attribute, from: fn(u32) -> Option<T>) -> Result<T> {
     let value = reply.need_u32(attribute)?;
     from(value).ok_or(Error::Unknown { attribute, value })

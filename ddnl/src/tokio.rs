@@ -15,7 +15,7 @@ use crate::{
 use netlink_sys::{AsyncSocket, AsyncSocketExt, TokioSocket, protocols::NETLINK_GENERIC};
 use std::{collections::VecDeque, io};
 
-/// A socket that asks one question after the other.
+/// A socket for requests, which are sent one at a time.
 struct Connection {
     socket: TokioSocket,
     sequence: u32,
@@ -75,7 +75,8 @@ impl Module {
         Ok(Self { connection, family })
     }
 
-    /// Asks the module. If it was unloaded and loaded again since the last call, asks the new one.
+    /// Sends a request to the module. If the module was reloaded since the last call, the request
+    /// is sent again to the new instance.
     async fn call<T>(&mut self, call: &Call<T>) -> Result<T> {
         match self.connection.call(&self.family, call).await {
             Err(error @ Error::NotFound { .. }) => {
@@ -95,7 +96,7 @@ impl Module {
 pub struct Host(Module);
 
 impl Host {
-    /// Finds the module.
+    /// Opens a socket and looks the module's family up.
     pub async fn open() -> Result<Self> {
         Module::open(Side::Host).await.map(Self)
     }
@@ -144,7 +145,7 @@ impl AsyncHostControl for Host {
 pub struct Guest(Module);
 
 impl Guest {
-    /// Finds the module.
+    /// Opens a socket and looks the module's family up.
     pub async fn open() -> Result<Self> {
         Module::open(Side::Guest).await.map(Self)
     }
@@ -192,7 +193,7 @@ impl Events {
         })
     }
 
-    /// Waits for the next event. Nothing is lost if the future is dropped.
+    /// Waits for the next event. No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Event> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -229,8 +230,8 @@ impl Registrations {
         })
     }
 
-    /// Waits until the module comes (true) or goes (false). Nothing is lost if the future is
-    /// dropped.
+    /// Waits until the module is loaded (returns true) or unloaded (returns false). No announcement
+    /// is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<bool> {
         loop {
             if let Some(loaded) = self.waiting.pop_front() {
@@ -243,7 +244,7 @@ impl Registrations {
     }
 }
 
-/// Receives one datagram of the kernel; what other processes send is not for us.
+/// Receives one datagram from the kernel. Datagrams from other processes are dropped.
 async fn receive(socket: &mut TokioSocket) -> Result<Vec<u8>> {
     loop {
         match socket.recv_from_full().await {

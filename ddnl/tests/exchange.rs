@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The codec against datagrams as the kernel writes them.
+//! Tests of the codec with datagrams in the kernel's format.
 
 use ddabi::{
     ABI_VERSION,
@@ -34,7 +34,7 @@ const DUMP_INTERRUPTED: u16 = 16;
 const CAPPED: u16 = 0x100;
 const WITH_WORDS: u16 = 0x200;
 
-/// One netlink message.
+/// Returns one netlink message.
 fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(16 + payload.len()).unwrap();
     let mut bytes = length.to_ne_bytes().to_vec();
@@ -47,7 +47,7 @@ fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A message of our family.
+/// Returns a message of the module's family.
 fn reply(flags: u16, attributes: &Attributes) -> Vec<u8> {
     message(FAMILY.id, flags, SEQUENCE, &generic(attributes))
 }
@@ -70,7 +70,7 @@ fn acknowledgement() -> Vec<u8> {
     message(ERROR, CAPPED, SEQUENCE, &payload)
 }
 
-/// An error with an echo of the request's header, or of all of it.
+/// Returns an error message with a copy of the request's header (`capped`) or of the whole request.
 fn refusal(errno: i32, words: Option<&str>, capped: bool) -> Vec<u8> {
     let request = reply(0, &Attributes::new().u32(Attribute::VmId, 3));
     let mut payload = (-errno).to_ne_bytes().to_vec();
@@ -165,7 +165,8 @@ fn a_question_is_answered_and_acknowledged() {
     }
 }
 
-/// Replies to an earlier request may come late, and are ignored, including their end.
+/// Replies to an earlier request may arrive late. They are ignored, including the message that ends
+/// them.
 #[test]
 fn late_answers_are_ignored() {
     let early = |mut bytes: Vec<u8>| {
@@ -187,7 +188,7 @@ fn late_answers_are_ignored() {
     }
 }
 
-/// A guest without a host reports the number 0, or none.
+/// A guest without a host reports the VM number 0, or no number.
 #[test]
 fn a_guest_without_a_host_has_no_number() {
     let status = |vm: Option<u32>| {
@@ -261,7 +262,8 @@ fn a_dump_can_fail_in_the_middle() {
 
 #[test]
 fn a_dump_that_changed_meanwhile_is_to_be_read_again() {
-    // To its end first: the kernel takes no other dump of this socket before that.
+    // The dump is read to its end first, because the kernel accepts no other dump on this socket
+    // before.
     let done = message(DONE, MULTI, SEQUENCE, &0i32.to_ne_bytes());
     let datagrams = [
         reply(MULTI | DUMP_INTERRUPTED, &vm(1)),
@@ -350,7 +352,7 @@ fn counters_of_another_size_are_another_version() {
 fn numbers_without_a_name_are_another_version() {
     let status = host_status();
     let mut bytes = emitted(&status);
-    // The mode's value lies behind its header.
+    // The value of the mode follows the attribute's header.
     let header = [8, 0, Attribute::Mode as u8, 0];
     let at = bytes.windows(4).position(|four| four == header).unwrap();
     bytes[at + 4] = 250;
@@ -388,7 +390,7 @@ fn bad_requests_are_never_sent() {
     assert!(call::host::set_vm(1, weight(10_001)).is_err());
 }
 
-/// The bounds themselves are allowed.
+/// Values at the limits are allowed.
 #[test]
 fn the_largest_that_may_be_asked_for_is_sent() {
     let pool = NewPool {
@@ -415,7 +417,7 @@ fn an_overrun_is_told() {
     assert!(matches!(error, Error::Overrun), "{error}");
 }
 
-/// An echo of the whole request may hold what looks like an explanation.
+/// The copy of the whole request may contain bytes that look like an error message of the kernel.
 #[test]
 fn words_of_the_request_are_not_the_kernels() {
     let request = reply(0, &Attributes::new().raw_string(1, "mine"));
@@ -429,12 +431,12 @@ fn words_of_the_request_are_not_the_kernels() {
     };
     let text = told(WITH_WORDS);
     assert!(text.contains("theirs") && !text.contains("mine"), "{text}");
-    // Without the flag what follows means something else.
+    // Without the flag, the data after the copy has another meaning.
     let text = told(0);
     assert!(!text.contains("theirs") && !text.contains("mine"), "{text}");
 }
 
-/// The words are those of the command line.
+/// The names are those that the command line uses.
 #[test]
 fn numbers_have_words() {
     use ddabi::{genl::Mode, pool::Store};

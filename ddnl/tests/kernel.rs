@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Tests the transports with the netlink of the machine that the tests run on, which rarely has the
-//! modules. The expected result depends on what the machine has, which is found out in another way.
+//! Tests the transports with the netlink of the machine that runs the tests, which rarely has the
+//! modules loaded. The expected result depends on the state of this machine, which the tests
+//! determine by other means.
 
 use ddnl::{Error, Side, blocking};
 use netlink_sys::{Socket, protocols::NETLINK_GENERIC};
 use std::path::Path;
 
-/// Fails unless the result of opening a transport is the one that this machine must give.
+/// Checks the result of opening a transport against the state of this machine.
 #[track_caller]
 fn check<T>(opened: ddnl::Result<T>, side: Side) {
     let has_netlink = Socket::new(NETLINK_GENERIC).is_ok();
@@ -34,7 +35,7 @@ fn a_module_that_is_not_loaded_is_told() {
 async fn a_module_that_is_not_loaded_is_told_to_daemons() {
     check(ddnl::tokio::Guest::open().await, Side::Guest);
     check(ddnl::tokio::Events::open(Side::Guest).await, Side::Guest);
-    // The kernel's own announcements can be heard without any module.
+    // The kernel's own announcements can be received without any module.
     let has_netlink = Socket::new(NETLINK_GENERIC).is_ok();
     let heard = ddnl::tokio::Registrations::open(Side::Guest).await;
     assert_eq!(heard.is_ok(), has_netlink);

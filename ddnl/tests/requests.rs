@@ -34,7 +34,7 @@ fn specification(family: &str) -> Yaml {
     YamlLoader::load_from_str(&text).unwrap().remove(0)
 }
 
-/// The attributes of a specification: name, number and type.
+/// Returns the attributes of a specification: name, number and type.
 fn known(specification: &Yaml) -> impl Iterator<Item = (&str, i64, &str)> {
     let list = specification["attribute-sets"][0]["attributes"].as_vec();
     list.unwrap().iter().map(|one| {
@@ -43,7 +43,7 @@ fn known(specification: &Yaml) -> impl Iterator<Item = (&str, i64, &str)> {
     })
 }
 
-/// Returns the command of a datagram and its attributes, in the words of the specification.
+/// Returns the command of a datagram and its attributes, by their names in the specification.
 fn told(specification: &Yaml, datagram: &[u8]) -> (String, BTreeMap<String, Value>) {
     const HEADERS: usize = 20;
     let list = specification["operations"]["list"].as_vec().unwrap();

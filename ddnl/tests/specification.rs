@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `docs/netlink/*.yaml`, the constants of `ddabi` and the modules' C shims say the same.
+//! Compares `docs/netlink/*.yaml` with the constants of `ddabi` and of the modules' C shims.
 
 use ddabi::{
     ABI_VERSION, NAME_LEN,
@@ -15,7 +15,8 @@ use ddabi::{
 use std::{collections::BTreeMap, fmt::Debug, fs, path::PathBuf};
 use yaml_rust2::{Yaml, YamlLoader};
 
-/// Lists all variants of an enum: one that is added and not listed does not compile.
+/// Lists all variants of an enum. A variant that is added to the enum but not listed is a compile
+/// error.
 macro_rules! all {
     ($type:ident { $($variant:ident)* }) => {{
         #[expect(dead_code, reason = "only has to compile")]
@@ -26,7 +27,7 @@ macro_rules! all {
     }};
 }
 
-/// `PoolList` as `pool-list`.
+/// Converts a name such as `PoolList` to `pool-list`.
 fn kebab(variant: impl Debug) -> String {
     let mut name = String::new();
     for letter in format!("{variant:?}").chars() {
@@ -50,7 +51,7 @@ fn specification(family: &str) -> Yaml {
     YamlLoader::load_from_str(&text).unwrap().remove(0)
 }
 
-/// The values of named items of a list.
+/// Returns the values of the named items of a list.
 fn values(list: &Yaml) -> BTreeMap<String, i64> {
     let items = list.as_vec().expect("a list");
     let pair = |item: &Yaml| {
@@ -100,7 +101,7 @@ fn families_and_groups() {
         assert_eq!(groups.len(), 1);
         assert_eq!(groups[0]["name"].as_str(), Some(EVENTS_GROUP));
     }
-    // The format has no key for the version; it means 1.
+    // The format has no key for the version, which is 1.
     assert_eq!(VERSION, 1);
 }
 
@@ -248,7 +249,7 @@ fn limits() {
     }
 }
 
-/// The C side has the numbers it needs a second time.
+/// The C shims repeat the numbers that they need.
 #[test]
 fn shims() {
     let header = repository("shim/genl.h");
@@ -292,7 +293,7 @@ fn shims() {
     }
 }
 
-/// The numbers in a line of C.
+/// Returns the numbers in a line of C.
 fn numbers(text: &str, start: &str) -> Vec<i64> {
     let line = text.lines().find_map(|line| line.strip_prefix(start));
     let words = line.expect(start).split(|c: char| !c.is_ascii_digit());

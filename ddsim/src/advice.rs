@@ -2,10 +2,11 @@
 
 //! Computes the best weights, sizes and policies for recorded traces.
 //!
-//! Weights follow from the sampled curves: the cache is assigned in steps, each to the trace that
-//! gains most by its next steps (UCP's lookahead, Qureshi and Patt, MICRO '06), so that a trace
-//! that needs much cache before its first hit is considered as well. Then every policy is replayed
-//! at the share of its trace.
+//! Weights follow from the sampled curves. The cache is assigned in steps. Each step goes to the
+//! trace with the most additional hits per step over any number of further steps (UCP's lookahead,
+//! Qureshi and Patt, MICRO '06), so that a trace that needs much cache before its first hit is
+//! considered as well. Then each trace is replayed with every policy and the share that it was
+//! assigned.
 
 use crate::parallel;
 use crate::replay::{Outcome, Sizes, curve, replay};
@@ -23,7 +24,7 @@ const TOLD: [u64; 6] = [10, 25, 50, 75, 100, 200];
 /// better.
 const LITTLE: f64 = 0.02;
 
-/// A recorded trace, taken for the accesses of a container.
+/// A recorded trace, which is treated as the accesses of a container.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// The accesses.
@@ -50,7 +51,8 @@ pub struct Advice {
     pub policy: Policy,
     /// The outcome of each policy at that share, in the order of [`Policy::ALL`].
     pub outcomes: Vec<(Policy, Outcome)>,
-    /// Sizes in pages, each with the hits that the paper's policy would have had with it.
+    /// Sizes in pages, each with the number of hits that the paper's policy would have had with a
+    /// cache of this size.
     pub sizes: Vec<(u64, u64)>,
 }
 
@@ -100,16 +102,16 @@ fn best(outcomes: &[(Policy, Outcome)]) -> Policy {
         .map_or(Policy::default(), |(policy, _)| *policy)
 }
 
-/// Divides a cache of `cache` pages between `count` curves, of which `hits_of` returns the hits of
-/// one at a size in pages. Returns the percentage for each curve. The sum is 100; steps without a
-/// gain are divided evenly.
+/// Divides a cache of `cache` pages between `count` curves. `hits_of` returns the hits of a curve
+/// at a size in pages. Returns the percentage for each curve; their sum is 100. Steps with which no
+/// curve gains a hit are divided evenly.
 pub fn divide(count: usize, cache: u64, hits_of: impl Fn(usize, u64) -> u64) -> Vec<u32> {
     let hits = |at: usize, steps: usize| hits_of(at, cache * steps as u64 / STEPS as u64);
     let mut given = vec![0usize; count];
     let mut left = STEPS;
     while left > 0 {
-        // The most hits for each step, over any number of steps from the current size of each
-        // trace.
+        // The highest number of additional hits per step, over any number of steps from the current
+        // size of any trace.
         let mut found: Option<(f64, usize, usize)> = None;
         for (at, have) in given.iter().enumerate() {
             let base = hits(at, *have);

@@ -8,12 +8,13 @@ use crate::replay::{Outcome, Sizes};
 use crate::stream::{Access, Kind};
 use std::collections::BTreeSet;
 
-/// Replays Belady's optimum for an exclusive second cache behind this guest.
+/// Replays Belady's optimum for an exclusive second-level cache behind this guest.
 ///
-/// The guest's misses and reclaims do not depend on the second cache, so that its stream of offers
-/// and reads is fixed. A page is useful from its offer to its next read, which takes it out. The
-/// choice of offers to keep is therefore a choice of intervals of which at most `host` overlap, for
-/// which keeping those that end first is optimal. Only pages that are read again are put.
+/// The guest's misses and reclaims do not depend on the second-level cache, so that the stream of
+/// offers and reads that this cache sees is fixed. A cached page is of use from its offer to its
+/// next read, which removes it. Choosing the offers to keep therefore means choosing intervals of
+/// which at most `host` overlap, for which it is optimal to keep those that end first. Only pages
+/// that are read again are put.
 pub fn belady(stream: &[Access], sizes: Sizes) -> Outcome {
     let (events, mut outcome) = behind(stream, sizes.guest);
     let mut next = PageMap::<usize>::default();
@@ -43,7 +44,7 @@ pub fn belady(stream: &[Access], sizes: Sizes) -> Outcome {
     outcome
 }
 
-/// Returns the events that a second cache sees behind a guest of this size.
+/// Returns the events that a second-level cache sees behind a guest of this size.
 fn behind(stream: &[Access], guest: usize) -> (Vec<(Page, Event)>, Outcome) {
     let mut outcome = Outcome::default();
     let mut events = Vec::new();
@@ -135,7 +136,8 @@ mod tests {
         pages.iter().map(access).collect()
     }
 
-    /// Returns the most hits of all choices, keeping or dropping each page that leaves.
+    /// Returns the highest number of hits over all choices of keeping or dropping each reclaimed
+    /// page.
     fn best(events: &[(Page, Event)], held: &mut Vec<Page>, room: usize) -> u64 {
         let Some(((page, event), rest)) = events.split_first() else {
             return 0;
@@ -187,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_page_that_is_gone_is_not_read() {
-        // Pages 1 and 2 leave. Page 1 is deleted, and its new content comes from disk; page 2 comes
-        // from the host.
+        // Pages 1 and 2 are reclaimed. Page 1 is deleted, and its new content is read from disk;
+        // page 2 is read from the host.
         let stream = stream(&[1, 2, 3, 4, 0xe1, 1, 2]);
         let sizes = Sizes {
             guest: 2,

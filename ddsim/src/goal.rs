@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The promises for the default policy, and their results.
+//! The goals of the default policy, and whether they are met.
 
 use crate::table::{Judged, Row};
 use ddcore::policy::Policy;
 use serde::Serialize;
 
-/// Fraction of FIFO's hits that the default policy reaches on any load.
+/// Least fraction of FIFO's hits that the default policy must reach on every load.
 const LEAST: f64 = 0.99;
-/// Factor by which its hits on a trace exceed FIFO's.
+/// Least ratio of its hits to FIFO's on a trace.
 const MORE_HITS: f64 = 1.5;
-/// Fraction of FIFO's puts for each hit on a trace.
+/// Maximum ratio of its puts per hit to FIFO's on a trace.
 const FEWER_PUTS: f64 = 0.5;
-/// Fraction of Belady's hits on a loop that does not fit.
+/// Least fraction of Belady's hits on a loop that does not fit.
 const OF_LOOP: f64 = 0.7;
 
-/// A promised figure, in the form of every result of this project.
+/// A goal and its result, in the format of all results of this project.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Goal {
     /// The measured quantity.
     pub name: String,
-    /// The promise.
+    /// The goal.
     pub target: String,
-    /// The figure.
+    /// The measured value.
     pub measured: String,
-    /// Whether the promise is kept.
+    /// Whether the goal is met.
     pub met: bool,
 }
 
 impl Goal {
-    /// Returns the goal of a figure that must be at least `least`.
+    /// Returns the goal for a value that must be at least `least`.
     pub fn at_least(name: impl Into<String>, least: f64, measured: f64) -> Self {
         Self {
             name: name.into(),
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// Returns the goal of a figure that must be at most `most`.
+    /// Returns the goal for a value that must be at most `most`.
     pub fn at_most(name: impl Into<String>, most: f64, measured: f64) -> Self {
         Self {
             name: name.into(),
@@ -50,7 +50,7 @@ impl Goal {
     }
 }
 
-/// Returns the goals of the default policy, as measured by the table.
+/// Returns the goals of the default policy, measured from the rows of the policy table.
 pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
     let mut goals = Vec::new();
     let relative = |row: &Row| {

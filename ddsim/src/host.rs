@@ -2,10 +2,10 @@
 
 //! The host: `ddcore::host`, the engine of the host module, with a simple owner.
 //!
-//! It differs from the kernel in two points. An index has one shard, because a simulated cache may
-//! have only some hundred pages, and shards of it would not be representative samples. For the same
-//! reason the clocks that determine the ages of pages are faster: their tick depends on the
-//! capacity of the tier, and is not 2 MiB of puts.
+//! It differs from the host module in two points. An index has only one shard, because a simulated
+//! cache may have only some hundred pages, so that its shards would not be representative samples.
+//! For the same reason the clocks that determine the ages of pages are faster: a tick is a fraction
+//! of the tier's capacity instead of 2 MiB of puts.
 
 use crate::page::Page;
 use ddabi::answer::Eviction;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 pub enum Mode {
     /// By weights at both levels, with Algorithm 1.
     Weighted,
-    /// None: the oldest page of all VMs is evicted (the paper's *Global*).
+    /// The tier is not divided, and the oldest page of all VMs is evicted (the paper's *Global*).
     Global,
 }
 
@@ -59,13 +59,13 @@ pub struct Counts {
     pub puts: u64,
     /// Pages read back.
     pub hits: u64,
-    /// Pages freed because their content, their pool or their VM is gone.
+    /// Pages freed because their content changed, or because their pool or their VM ended.
     pub flushes: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// Pages that came from the other tier.
+    /// Pages that were moved from the other tier.
     pub relocated_in: u64,
-    /// Pages that went to the other tier.
+    /// Pages that were moved to the other tier.
     pub relocated_out: u64,
 }
 
@@ -80,14 +80,14 @@ impl Counts {
 /// The hasher of all indices. It needs no secret, because no workload chooses colliding keys.
 const HASHER: Hasher = Hasher::new(0);
 
-/// Number of ticks in which as many pages are put as the tier holds.
+/// Number of ticks in which the number of pages put equals the capacity of the tier.
 const TICKS: u64 = 1 << 12;
 
-/// Segments that are evicted for one that becomes free, at most.
+/// Maximum number of segments that are evicted until one becomes free.
 const TRIES: usize = 8;
 
-/// An owner of a page of the host, which has no data: nothing but an entry of the index in the memory
-/// tier, and a place of the device in the SSD tier.
+/// An owner of a simulated page of the host. The page has no data: in the memory tier it is only an
+/// entry of the index, and in the SSD tier also a place of the device.
 #[derive(Debug)]
 struct Frame(Option<(u64, SharedDevice)>);
 
@@ -136,7 +136,7 @@ impl Clock {
 
 /// The state of a host, as the owner of the engine.
 struct Engine {
-    /// The clock of all VMs while the tier is not divided.
+    /// The clock of all VMs while the tier is not divided between them.
     clock: Rc<Clock>,
     device: SharedDevice,
     /// The time in nanoseconds.
@@ -294,30 +294,30 @@ impl Host {
         }
     }
 
-    /// Adds an SSD tier of `segments` segments of `size` pages, in place of the one that there is.
+    /// Adds an SSD tier of `segments` segments of `size` pages, which replaces the existing one.
     ///
     /// # Panics
     ///
-    /// If pages are in the SSD tier.
+    /// If the SSD tier has pages.
     pub fn set_ssd(&mut self, segments: u32, size: u32) {
         let mut device = self.engine.own.device.borrow_mut();
         assert_eq!(device.live(), 0, "the SSD tier has pages");
         *device = Device::new(segments, size.max(1));
     }
 
-    /// Sets the numbers of free pages that are kept and above which pages are promoted, or
-    /// [`genl::AUTOMATIC`].
+    /// Sets the number of pages that are kept free and the number of free pages above which pages
+    /// are promoted. Each may be [`genl::AUTOMATIC`].
     pub fn set_thresholds(&mut self, keep_free: u64, promote_free: u64) {
         self.engine.tier.set_reserve(keep_free);
         self.engine.tier.set_vacancy(promote_free);
     }
 
-    /// Sets the time in nanoseconds, by which pages are promoted now and then.
+    /// Sets the time in nanoseconds, which determines when pages are promoted.
     pub fn set_time(&mut self, nanoseconds: u64) {
         self.engine.own.time.set(nanoseconds);
     }
 
-    /// Adds a VM with the same weight in both tiers and returns its number.
+    /// Adds a VM with the same weight in both tiers. Returns its number.
     pub fn add_vm(&mut self, weight: u32) -> usize {
         let common = &self.engine.own.clock;
         let clock = match self.engine.tier.mode() {
@@ -342,7 +342,7 @@ impl Host {
         number
     }
 
-    /// Adds a pool to a VM and returns its id.
+    /// Adds a pool to a VM. Returns its ID.
     pub fn add_pool(&mut self, vm: usize, weight: u32, order: Order) -> PoolId {
         let session = &mut self.vm_mut(vm).session;
         let number = session.add_pool();
@@ -391,8 +391,8 @@ impl Host {
         self.vm(vm).session.own.ssd_weight.set(weight);
     }
 
-    /// Sets the weight of a pool in the SSD tier, which is 0 until then: it keeps no pages there. A
-    /// pool without weight in the memory tier puts its pages into the SSD tier.
+    /// Sets the weight of a pool in the SSD tier. Until then it is 0, so that the pool keeps no
+    /// pages there. A pool without weight in the memory tier puts its pages into the SSD tier.
     pub fn set_ssd_weight(&mut self, id: PoolId, weight: u32) {
         let vm = self.vm(id.vm);
         vm.session.own.ssd_weights.borrow_mut()[id.pool] = weight;
@@ -402,7 +402,7 @@ impl Host {
         }
     }
 
-    /// Ends a pool: frees its pages and stores no more.
+    /// Ends a pool: frees its pages and refuses further puts.
     pub fn remove_pool(&mut self, id: PoolId) {
         self.set_weight(id, 0);
         self.set_ssd_weight(id, 0);
@@ -418,12 +418,12 @@ impl Host {
         }
     }
 
-    /// Takes a page out. Returns whether the host had it.
+    /// Removes a page from the store. Returns whether the host had it.
     pub fn take(&mut self, vm: usize, page: Page) -> bool {
         self.get(vm, page).is_some()
     }
 
-    /// Takes a page out. Returns the tier that had it.
+    /// Removes a page from the store. Returns the tier that had it.
     pub fn get(&mut self, vm: usize, page: Page) -> Option<TierKind> {
         let vm = self.vm(vm);
         let run = std::iter::once((run(page), 0));
@@ -440,7 +440,7 @@ impl Host {
         tier
     }
 
-    /// Promotes pages, if it is time to look for any.
+    /// Promotes pages, if a promotion is due.
     fn promote(&mut self) {
         if is_promotion_due(&self.engine) {
             refill(&self.engine);
@@ -462,7 +462,7 @@ impl Host {
         }
     }
 
-    /// Frees a page because its content is gone.
+    /// Frees a page because its content has changed.
     pub fn flush(&mut self, vm: usize, page: Page) {
         let vm = self.vm(vm);
         discard(&vm.session, &mut self.batch, &run(page));
@@ -496,7 +496,7 @@ impl Host {
         };
         let mut pages = [Some(Frame(None))];
         let Some((_, stamp)) = session.put_on_ssd(&run, &mut pages) else {
-            // No older copy stays.
+            // Discard any older copy of the page.
             discard(session, &mut self.batch, &run);
             return false;
         };
@@ -573,12 +573,12 @@ impl Host {
         self.engine.own.device.borrow().live()
     }
 
-    /// Checks that the counters of all pools agree with each other in each tier, and with the accounts
-    /// of the tiers.
+    /// Checks that the counters of all pools are consistent with each other in each tier, and with
+    /// the accounts of the tiers.
     ///
     /// # Panics
     ///
-    /// If they do not.
+    /// If they are inconsistent.
     pub fn check_books(&self) {
         let (mut memory, mut ssd) = (0, 0);
         let vms = self.engine.vm_list.borrow().vms().to_vec();

@@ -2,9 +2,9 @@
 
 //! VMs with containers on one host with one disk, in simulated time.
 //!
-//! Threads run one operation after the other and wait for each of its steps. The processors of a
-//! container and the disk serve requests in the order in which they arrive. Costs are in
-//! [`crate::parameters`].
+//! A thread executes operations in sequence and waits for each of their steps. The processors of a
+//! container and the disk serve requests in the order of arrival. [`crate::parameters`] has the
+//! costs.
 
 mod disk;
 mod memory;
@@ -44,7 +44,7 @@ pub struct Container {
     pub threads: usize,
     /// Start time in seconds.
     pub start_s: u64,
-    /// Operations of its threads.
+    /// The workload that its threads execute.
     pub workload: Box<dyn Workload>,
 }
 
@@ -61,7 +61,7 @@ pub struct Work {
     pub disk_units: u64,
     /// Units read from the SSD tier.
     pub ssd_units: u64,
-    /// Units that the page cache did not have.
+    /// Units that were not found in the page cache.
     pub missed_units: u64,
 }
 
@@ -74,11 +74,12 @@ struct Running {
     work: Work,
     threads: Vec<Thread>,
     curve: Option<Curve<Vec<Slot>>>,
-    /// Nanoseconds to make a unit that neither cache has, if it is not read from disk.
+    /// Time in nanoseconds to compute a unit that is in neither cache, if it is computed instead of
+    /// being read from disk.
     recovery: Option<u64>,
     /// Units protected from reclaim for other containers (`memory.low`).
     protected: usize,
-    /// Units of processes' memory that are swapped out.
+    /// Units of process memory that are swapped out.
     swapped: PageMap<()>,
 }
 
@@ -93,7 +94,7 @@ pub struct Machine {
     host: Host,
     containers: Vec<Running>,
     disk: Disk,
-    /// When the SSDs can begin with another read, in nanoseconds.
+    /// Time at which the SSDs can begin another read, in nanoseconds.
     ssds: u64,
     random: Random,
     queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
@@ -122,19 +123,19 @@ impl Machine {
         }
     }
 
-    /// Adds an SSD tier of `mib` MiB. Containers use it as far as they have weight there
+    /// Adds an SSD tier of `mib` MiB. Only containers with a weight in this tier use it
     /// ([`Host::set_ssd_weight`]).
     pub fn set_ssd(&mut self, mib: u64) {
         let segments = mib * UNITS_PER_MIB / BATCH;
         self.host.set_ssd(segments as u32, BATCH as u32);
     }
 
-    /// Returns the host, for changes of weights and sizes.
+    /// Returns the host, whose weights and sizes can be changed.
     pub const fn host(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// Adds a container and returns its number.
+    /// Adds a container. Returns its number.
     pub fn add(&mut self, container: Container) -> usize {
         let number = self.containers.len();
         let order = Order::of(container.policy);
@@ -182,7 +183,7 @@ impl Machine {
         self.host.check_books();
     }
 
-    /// Returns the MiB of a container in the store.
+    /// Returns how many MiB of the store the container uses.
     pub fn held_mib(&self, container: usize) -> f64 {
         let used = self.host.counts(self.containers[container].pool).used;
         used as f64 / UNITS_PER_MIB as f64
@@ -215,14 +216,14 @@ impl Machine {
         }
     }
 
-    /// Makes a container recompute units that neither cache has, which takes `nanoseconds` for each
-    /// and no disk access, like results of queries.
+    /// Makes a container recompute units that are in neither cache, such as results of queries.
+    /// This takes `nanoseconds` for each unit and no disk access.
     pub fn recovers_in(&mut self, container: usize, nanoseconds: u64) {
         self.containers[container].recovery = Some(nanoseconds);
     }
 
-    /// Returns the samples that the guest module would have of a container, in pages, or `None`
-    /// before [`Self::sample_curves`].
+    /// Returns what the guest module would have sampled for a container, in pages, or `None` before
+    /// [`Self::sample_curves`].
     pub fn sampled(&self, container: usize) -> Option<(AdmissionCounters, Vec<CurvePoint>)> {
         let curve = self.containers[container].curve.as_ref()?;
         let admission = AdmissionCounters {
@@ -318,14 +319,14 @@ impl Machine {
             if let Some(tier) = found {
                 time += GET;
                 if tier == TierKind::Ssd {
-                    // The vCPU stands still until the device has read the unit.
+                    // The vCPU is stopped until the device has read the unit.
                     running.work.ssd_units += 1;
                     let begins = self.ssds.max(now + time);
                     self.ssds = begins + SSD_READ / SSD_QUEUE;
                     time = begins + SSD_READ - now;
                 }
             } else if anonymous && running.swapped.remove(&page).is_none() {
-                // A page that was never touched before is zeroed, and read from nowhere.
+                // A page that was never touched before is zeroed instead of being read.
             } else {
                 running.work.disk_units += 1;
                 done = match running.recovery {
@@ -338,7 +339,8 @@ impl Machine {
         let running = &mut self.containers[container];
         running.work.bytes += u64::from(units) * UNIT;
         if running.recovery.is_some() && done > now {
-            // A long computation is split, because other threads use the processor in between.
+            // A long computation is split, because other threads are scheduled on the processor in
+            // between.
             running.threads[thread].steps.push_front(Step::Work(time));
             return done;
         }
@@ -347,9 +349,8 @@ impl Machine {
 
     fn write(&mut self, now: u64, container: usize, (file, first, units): (u32, u32, u32)) -> u64 {
         if file & ANONYMOUS != 0 {
-            // A write to anonymous memory is like a read: the page may have to be swapped in, and
-            // is written to the swap when it is reclaimed.
-            // leaves.
+            // A write to anonymous memory is handled like a read: the page may have to be swapped
+            // in, and it is written to swap when it is reclaimed.
             return self.read(now, (container, 0), (file, first, units));
         }
         let mut time = 0;
@@ -365,8 +366,8 @@ impl Machine {
                 time += self.admit(now, container, page, false);
             }
         }
-        // Pages are clean as soon as they are written: their disk time is charged immediately, and
-        // the writer waits if too much is queued.
+        // Pages are clean as soon as they are written, because their disk time is charged
+        // immediately; the writer waits if too much is queued.
         let running = &self.containers[container];
         let page = page_of(running.pool, file, first);
         let wait = self
@@ -377,7 +378,7 @@ impl Machine {
         running.compute(wait, time)
     }
 
-    /// Adds a page to a page cache and evicts the pages that must make room.
+    /// Adds a page to a page cache and reclaims pages to make room for it.
     fn admit(&mut self, now: u64, container: usize, page: Page, dirty: bool) -> u64 {
         let mut time = 0;
         self.containers[container].cache.insert(page, dirty);
@@ -390,7 +391,7 @@ impl Machine {
         time
     }
 
-    /// Writes or puts a reclaimed page.
+    /// Writes a reclaimed page to disk, or puts it to the host.
     fn evict(&mut self, now: u64, container: usize, reclaimed: Reclaimed) -> u64 {
         let running = &mut self.containers[container];
         if reclaimed.dirty {
@@ -425,7 +426,7 @@ impl Machine {
 }
 
 impl Running {
-    /// Uses the processor that is free first.
+    /// Uses the processor that becomes free first.
     fn compute(&mut self, now: u64, time: u64) -> u64 {
         let Some(free) = self.processors.iter_mut().min() else {
             return now + time;
@@ -478,7 +479,7 @@ mod tests {
     fn the_same_experiment_gives_the_same_figures() {
         let first = run(Policy::Adaptive);
         assert_eq!(first, run(Policy::Adaptive));
-        // The comparison can fail: another policy gives other results.
+        // Another policy must give another result; otherwise the comparison above could not fail.
         assert_ne!(first, run(Policy::Tinylfu));
         for (work, counts) in &first[first.len() - 2..] {
             assert!(work.operations > 0 && counts.hits > 0 && counts.evictions > 0);
@@ -506,8 +507,8 @@ mod tests {
         machine.run(120);
         let did = [0, 1].map(|at| (machine.work(at).operations - before[at]) as f64);
         let (speed, share) = (did[1] / did[0], machine.held_mib(1) / machine.held_mib(0));
-        // The ratio exceeds 1, but is less than in figure 4 (a) (1.8 and 2.0), because one queue
-        // for both evens them out.
+        // The ratio exceeds 1, but is less than in figure 4 (a) (1.8 and 2.0), because both
+        // containers share one disk queue, which reduces the difference.
         assert!((1.1..2.0).contains(&speed), "{speed}");
         assert!((1.0..2.0).contains(&share), "{share}");
     }

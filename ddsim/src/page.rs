@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Identifiers of pages in the simulator, and fast maps of them.
+//! Identifiers of pages in the simulator, and fast maps with pages as keys.
 
 use crate::workload::ANONYMOUS;
 use ddabi::key::{FileKey, PageKey, mix};
@@ -29,12 +29,12 @@ impl Page {
         Self(self.0 + pages)
     }
 
-    /// Returns whether it belongs to a process' memory.
+    /// Returns whether the page belongs to process memory.
     pub const fn is_anonymous(self) -> bool {
         (self.0 >> 32) as u32 & ANONYMOUS != 0
     }
 
-    /// Returns its key in the store.
+    /// Returns the key of the page in the store.
     pub const fn key(self) -> PageKey {
         PageKey {
             file: FileKey {
@@ -50,7 +50,7 @@ impl Page {
 /// A map by page.
 pub type PageMap<V> = HashMap<Page, V, BuildHasherDefault<PageHasher>>;
 
-/// Hashes the single word of a page.
+/// Hashes a page, which is a single word.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageHasher(u64);
 

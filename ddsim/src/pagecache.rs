@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The page cache of one container as Linux reclaims it: two lists and shadow entries.
+//! A model of the page cache of one container and of its reclaim in Linux, with two lists and
+//! shadow entries.
 //!
 //! The model follows `mm/swap.c`, `mm/vmscan.c` and `mm/workingset.c` of Linux 7.2, without its
-//! multi-generational LRU. A page begins inactive, and its second access activates it. Reclaim
-//! takes pages from the inactive end, and refills that from the active list while the inactive one
-//! is shorter. A page that is read again before as many pages were reclaimed as are active is
-//! activated immediately and counts to the working set, and so does a page that was ever active.
+//! multi-generational LRU. A new page is inactive, and its second access activates it. Reclaim
+//! takes pages from the tail of the inactive list, and refills this list from the active one while
+//! it is the shorter of the two. A reclaimed page is activated immediately if it is read again
+//! before the number of further reclaims and activations exceeds the size of the active list. Such
+//! a page counts as part of the working set, and so does every page that was active before.
 
 use crate::page::{Page, PageMap};
 
@@ -37,14 +39,14 @@ struct Ends {
     used: usize,
 }
 
-/// A page that left by reclaim.
+/// A page that was reclaimed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reclaimed {
     /// The page.
     pub page: Page,
-    /// Whether the kernel counted it to the working set (`PG_workingset`).
+    /// Whether the kernel counted it as part of the working set (`PG_workingset`).
     pub workingset: bool,
-    /// Whether it has to be written first.
+    /// Whether it must be written before it is freed.
     pub dirty: bool,
 }
 
@@ -56,19 +58,19 @@ pub struct PageCache {
     entries: Vec<Entry>,
     free: Vec<u32>,
     lists: [Ends; 2],
-    /// The times at which pages were reclaimed, in reclaims and activations.
+    /// The time at which each page was reclaimed, counted in reclaims and activations.
     shadows: PageMap<u64>,
     clock: u64,
     anonymous: usize,
     refaults: Refaults,
 }
 
-/// Pages that were read again while the kernel still remembered that they had been reclaimed.
+/// Pages that were read again while they still had a shadow entry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Refaults {
     /// Pages of files.
     pub files: u64,
-    /// Pages of processes' memory.
+    /// Pages of process memory.
     pub anonymous: u64,
 }
 
@@ -98,7 +100,7 @@ impl PageCache {
         self.at.len()
     }
 
-    /// Returns the number of pages that belong to processes' memory.
+    /// Returns the number of pages of process memory.
     pub const fn anonymous(&self) -> usize {
         self.anonymous
     }
@@ -174,14 +176,14 @@ impl PageCache {
         );
     }
 
-    /// Reclaims a page, if there are more than the limit allows.
+    /// Reclaims a page, if the cache exceeds its limit.
     pub fn reclaim(&mut self) -> Option<Reclaimed> {
         (self.at.len() > self.limit)
             .then(|| self.shrink())
             .flatten()
     }
 
-    /// Reclaims a page, if there is one, whatever the limit.
+    /// Reclaims a page, if there is one, regardless of the limit.
     pub fn shrink(&mut self) -> Option<Reclaimed> {
         if self.at.is_empty() {
             return None;
@@ -209,7 +211,7 @@ impl PageCache {
         })
     }
 
-    /// Removes a page because its content is gone.
+    /// Removes a page because its content was deleted.
     pub fn forget(&mut self, page: Page) {
         self.shadows.remove(&page);
         if let Some(at) = self.at.get(&page).copied() {
@@ -217,7 +219,7 @@ impl PageCache {
         }
     }
 
-    /// Removes shadows that are too old to have an effect, to save memory.
+    /// Removes shadow entries that are too old to have an effect, to save memory.
     fn prune(&mut self) {
         if self.shadows.len() > 1024 + 4 * self.limit {
             let oldest = self.clock.saturating_sub(self.limit as u64);

@@ -4,7 +4,7 @@
 
 use ddabi::key::mix;
 
-/// A generator: SplitMix's step, with the mixing function of `ddabi`.
+/// A random number generator with the step of SplitMix and the mixing function of `ddabi`.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -20,18 +20,19 @@ impl Random {
         mix(self.0)
     }
 
-    /// Returns a number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which must not be zero.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.word() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Returns a number from 0 to 1, without 1.
+    /// Returns a number that is at least 0 and less than 1.
     pub fn unit(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns a gamma distributed number with this mean and shape 1.5, Filebench's default: half
-    /// of a squared normal number for a shape of one half, plus an exponential one for the rest.
+    /// Returns a gamma distributed number with this mean and shape 1.5, Filebench's default. It is
+    /// the sum of half the square of a normally distributed number, which has shape 0.5, and an
+    /// exponentially distributed number, which has shape 1.
     pub fn gamma(&mut self, mean: f64) -> f64 {
         let exponential = -(1.0 - self.unit()).ln();
         let radius = -2.0 * (1.0 - self.unit()).ln();
@@ -40,7 +41,8 @@ impl Random {
     }
 }
 
-/// Numbers below a bound by Zipf's law. Popular numbers are spread over the range.
+/// A distribution of numbers below a bound by Zipf's law. Popular numbers are spread over the
+/// range.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     sums: Vec<f64>,
@@ -49,8 +51,8 @@ pub struct Zipf {
     guide: Vec<u32>,
 }
 
-/// A power of two, so that parts of the sum are rounded in the same way as the numbers that are
-/// searched for.
+/// Number of parts of the sum for which the start of the search is stored. It is a power of two, so
+/// that the bounds of the parts are rounded in the same way as the numbers that are searched for.
 const GUIDES: u32 = 1 << 12;
 
 impl Zipf {
@@ -69,8 +71,8 @@ impl Zipf {
         Self::with(sums.collect(), order)
     }
 
-    /// Creates a distribution of places with `each` items whose popularity obeys the law. Items are
-    /// placed at random, so that the popularity of places differs less than that of items.
+    /// Creates a distribution of places with `each` items, whose popularity follows the law. Items
+    /// are placed at random, so that the popularity of places differs less than that of items.
     pub fn of_places(places: u32, each: u32, exponent: f64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut sums = vec![0.0; places as usize];
@@ -127,7 +129,7 @@ mod tests {
         let (zipf, mut random) = (Zipf::new(1000, 1.0, 1), Random::new(2));
         let top = zipf.order[0];
         let hits = (0..10_000).filter(|_| zipf.next(&mut random) == top);
-        // The expected part is the inverse of the 1000th harmonic number, 7.49.
+        // The expected fraction is the inverse of the 1000th harmonic number, 7.49.
         assert!((1200..1500).contains(&hits.count()));
     }
 

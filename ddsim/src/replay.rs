@@ -10,10 +10,11 @@ use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Name, Order, Policy, Verdict, sketch};
 use serde::Serialize;
 
-/// Cells of the default policy's small caches, for pools of the sizes that are replayed: 192 KiB.
+/// Number of cells of the default policy's small caches, for pools of the sizes that are replayed.
+/// They take 192 KiB.
 pub const CELLS: usize = 3 * 4096;
 
-/// Slots of a curve: 64 KiB.
+/// Number of slots of a curve, which take 64 KiB.
 pub const SLOTS: usize = 4096;
 
 /// Sizes of a replay, in pages.
@@ -23,12 +24,12 @@ pub struct Sizes {
     pub guest: usize,
     /// Size of the host's store.
     pub host: usize,
-    /// Pages evicted at a time: 2 MiB unless the store is small.
+    /// Number of pages evicted at a time: 2 MiB, unless the store is small.
     pub batch: u64,
 }
 
 impl Sizes {
-    /// Returns sizes with the usual batch, or with a hundredth of a small store.
+    /// Returns sizes with the usual batch, or a batch of a hundredth of the store if that is less.
     pub fn new(guest: usize, host: usize) -> Self {
         Self {
             guest,
@@ -52,12 +53,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the hits of the host for each access.
+    /// Returns the ratio of the host's hits to accesses.
     pub fn hit_ratio(&self) -> f64 {
         self.hits as f64 / (self.accesses as f64).max(1.0)
     }
 
-    /// Returns the puts for each hit, or `None` without a hit.
+    /// Returns the number of puts per hit, or `None` without a hit.
     pub fn puts_per_hit(&self) -> Option<f64> {
         (self.hits > 0).then(|| self.puts as f64 / self.hits as f64)
     }

@@ -9,7 +9,7 @@ use crate::page::Page;
 pub enum Kind {
     /// The page is read.
     Read,
-    /// The whole page is written, so that older content is useless.
+    /// The whole page is written, so that its older content is not needed.
     Write,
     /// The page is deleted with its file, which does not count as an access.
     Gone,

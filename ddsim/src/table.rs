@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The policy table: every policy on every load, beside bounds.
+//! The policy table: results of every policy on every load, with bounds for comparison.
 
 use crate::bound::{belady, inclusive_lru};
 use crate::parallel;
@@ -14,21 +14,22 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Judged {
-    /// The default policy must not be worse than FIFO, as on all loads.
+    /// The default policy must not be worse than FIFO. This holds for all loads.
     Bound,
-    /// The default policy must be far better, on the accesses of a real machine with its writes.
+    /// The default policy must be far better than FIFO, on the accesses of a real machine including
+    /// its writes.
     Trace,
-    /// The default policy must come near the optimum where FIFO has no hits: a loop that does not
-    /// fit.
+    /// The default policy must come near the optimum on a loop that does not fit, on which FIFO has
+    /// no hits.
     Loop,
 }
 
 /// A load of the table.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Name for people.
+    /// Name in the table.
     pub name: String,
-    /// Criterion by which it is judged.
+    /// The criterion by which it is judged.
     pub judged: Judged,
     /// Its accesses.
     pub stream: Vec<Access>,
@@ -73,7 +74,7 @@ fn by_name<S: Serializer>(
     )
 }
 
-/// Returns all rows of the table; `trace` is a recorded one.
+/// Returns all rows of the table. `trace` is a recorded trace, if there is one.
 pub fn rows(trace: Option<&[Access]>) -> Vec<Row> {
     parallel::map(&loads(trace), row)
 }
@@ -91,8 +92,8 @@ pub fn row(load: &Load) -> Row {
     }
 }
 
-/// Returns the loads of a recorded trace, with guests and hosts of some percent of its pages.
-/// `reads` converts writes to reads, so that every access counts.
+/// Returns the loads of a recorded trace. `sizes` are the sizes of guest and host in percent of its
+/// pages. `reads` converts writes to reads, so that every access counts.
 fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: bool) -> Vec<Load> {
     let mut stream = stream.to_vec();
     if reads {
@@ -120,8 +121,8 @@ const SIZES: [(usize, usize); 3] = [(5, 5), (5, 20), (5, 40)];
 /// Seed of the generated trace.
 const SEED: u64 = 2017;
 
-/// Returns the loads of the table: those of a trace, if there is one, the generated one, and the
-/// synthetic ones.
+/// Returns the loads of the table: those of the trace, if there is one, the generated load, and the
+/// synthetic loads.
 fn loads(trace: Option<&[Access]>) -> Vec<Load> {
     let mut loads = Vec::new();
     if let Some(trace) = trace {
@@ -150,7 +151,7 @@ fn synthetic() -> Vec<Load> {
         .collect()
 }
 
-/// Formats the table for a document: hits in percent of all accesses, and puts for each hit.
+/// Formats the table for a document, with hits in percent of all accesses and puts per hit.
 pub fn markdown(rows: &[Row]) -> String {
     let cell = |outcome: Outcome| {
         let puts = outcome.puts_per_hit();

@@ -15,10 +15,11 @@ use std::path::Path;
 /// Bytes of a block.
 const BLOCK: u64 = 512;
 
-/// Pages of one "file" of a trace. Disks have no files, and extents stand for them.
+/// Pages of one "file" of a trace. A disk has no files, so that extents of this size are used
+/// instead.
 const EXTENT: u64 = 1 << 20;
 
-/// Maximum size of a request in bytes. A trace with larger ones is damaged.
+/// Maximum size of a request in bytes. A trace with larger requests is considered damaged.
 const LARGEST: u64 = 1 << 30;
 
 /// Reads a trace, which may be compressed with gzip.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The workloads of containers: streams of pages for replays, threads of steps for the machine.
+//! The workloads of containers: streams of pages for replays, and steps of threads for the machine.
 
 pub mod filebench;
 pub mod generated;
@@ -9,7 +9,7 @@ pub mod synthetic;
 
 use crate::random::Random;
 
-/// Marks a "file" that is a process' memory, which is swapped and never cached by the host.
+/// Marks a "file" that is the memory of a process, which is swapped and never cached by the host.
 pub const ANONYMOUS: u32 = 1 << 31;
 
 /// A part of an operation. Positions and lengths are in units.
@@ -42,9 +42,9 @@ pub enum Step {
     },
     /// Waits until the journal is on disk.
     Sync,
-    /// Uses a processor for nanoseconds.
+    /// Uses a processor for this number of nanoseconds.
     Work(u64),
-    /// Does nothing for nanoseconds.
+    /// Sleeps for this number of nanoseconds.
     Wait(u64),
 }
 
@@ -60,7 +60,8 @@ impl Step {
     }
 }
 
-/// Generates operations, one after the other, for threads that wait for each.
+/// Generates the operations of threads, each of which completes an operation before it begins the
+/// next.
 pub trait Workload {
     /// Appends the steps of the next operation of a thread.
     fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sequences of operations on index, shares, victims and orders of eviction, compared with the
-//! plain model of the property tests.
+//! Executes sequences of operations on index, shares, victims and orders of eviction, and compares
+//! the engine with the plain model of the property tests.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ use model::Model;
 
 const VMS: usize = 3;
 const POOLS: usize = 3;
-/// The model searches its lists linearly, so that long sequences are slow.
+/// Maximum number of steps. The model searches its lists linearly, so that long sequences are slow.
 const MOST_STEPS: usize = 500;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]

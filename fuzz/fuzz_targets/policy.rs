@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The guest's half of a policy with any amount of memory and any reported pressure, together with
-//! the curve.
+//! Tests the guest's half of a policy with any amount of memory and any reported pressure, together
+//! with the curve.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A request page of a hostile guest, as the host reads it. Accepted values must be within their
-//! bounds.
+//! Parses the request page of a hostile guest as the host does. Accepted values must be within
+//! their bounds.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ fuzz_target!(|page: &[u8]| {
     };
     let length = header.body_len();
     assert!(length <= MAX_BODY && BODY + length <= ddabi::PAGE_SIZE);
-    // The rest of a page that ends early is zero.
+    // If the input is shorter than a page, the remainder of the page is zero.
     let mut body = Body([0; MAX_BODY]);
     let given = rest.len().min(length);
     body.0[..given].copy_from_slice(&rest[..given]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Cgroups: which of them a folio is charged to, and finding one by its path. */
+/* Cgroups: those to which a folio is charged, and lookup of a cgroup by its path. */
 
 #include <linux/cgroup.h>
 #include <linux/memcontrol.h>
@@ -7,8 +7,8 @@
 
 /*
  * Writes the ids of the folio's cgroup and of its ancestors without the root,
- * nearest first, and returns their number. The folio is charged, and cannot be
- * uncharged during the call.
+ * nearest first, and returns their number. The caller ensures that the folio is
+ * charged and not uncharged during the call.
  */
 u32 dd_folio_cgroups(struct folio *folio, u64 *ids, u32 max)
 {

@@ -38,8 +38,9 @@ void dd_cond_resched(void)
 }
 
 /*
- * The task may sleep, which io_uring and RWF_NOWAIT forbid while readahead
- * begins, and another one waits for the CPU.
+ * Returns whether the task may sleep and another task waits for the CPU.
+ * io_uring and RWF_NOWAIT set PF_MEMALLOC_NOIO during readahead that must not
+ * sleep.
  */
 bool dd_should_sleep(void)
 {

@@ -33,10 +33,10 @@ u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folio
 }
 
 /*
- * Writes to the folio's first pages without changing them. The hypervisor makes
- * absent pages present for that, as for any write of a guest. The host does not
- * wait for absent pages when it fills them. The folio is locked and not up to
- * date, so that nothing else writes to it.
+ * Writes to the folio's first pages without changing them, so that the
+ * hypervisor makes absent pages present, as for any write of a guest. This is
+ * needed because the host module does not wait for absent pages. The folio must
+ * be locked and not up to date, so that nothing else writes to it.
  */
 void dd_folio_touch(struct folio *folio, u32 pages)
 {

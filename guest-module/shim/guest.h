@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The interface between the module's C and its Rust, mirrored in src/ffi/. A
- * file here wraps one header of the kernel, or a few that belong together, and
- * holds only what Rust cannot reach: macros, inline functions and structures
- * without bindings.
+ * The interface between the module's C and Rust code, mirrored in src/ffi/.
+ * Each C file wraps one header of the kernel, or a few related ones, and
+ * contains only what Rust cannot use directly: macros, inline functions and
+ * structures without bindings.
  */
 #ifndef DD_GUEST_H
 #define DD_GUEST_H
 
 #include <linux/types.h>
 
-/* Pages of the largest window that dd_ra_widen() sets. */
+/* Size in pages of the window that dd_ra_widen() sets. */
 #define DD_RA_WIDE 256
 
 /* Number of filesystems whose files are cached, if they are loaded. */
@@ -25,8 +25,8 @@ struct readahead_control;
 struct super_block;
 
 /*
- * Reasons for which a mapping's pages must not go to the host, or what the host
- * has of them must not be used.
+ * Reasons for which pages of a mapping must not be put, or copies of them at
+ * the host must not be used.
  */
 enum {
 	DD_MAPPING_FOREIGN	= 1 << 0, /* not a regular file of a known operations table */
@@ -125,7 +125,7 @@ const char *dd_hooks_filesystem(unsigned int i);
 int dd_settle(void);
 void dd_settle_stop(void);
 
-/* What makes pages at the host invalid, as the event dd_invalidate tells it. */
+/* Causes for which pages at the host become invalid, as reported by the event dd_invalidate. */
 enum dd_change {
 	DD_CHANGE_REMOVED = 0,		/* left the page cache, and is not put */
 	DD_CHANGE_DIRTIED = 1,

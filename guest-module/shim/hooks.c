@@ -3,9 +3,10 @@
  * The functions of the kernel that the module hooks
  * (docs/decisions/0003-hooks.md, docs/coherence.md).
  *
- * Functions whose exit matters are diverted and then called by their exported
- * names. That is a direct call, which needs no endbr at its target, so it works
- * with IBT too, which seals functions that are not called indirectly.
+ * Functions whose return must be observed are diverted, and the replacement
+ * calls them by their exported names. Such a direct call needs no endbr at its
+ * target. It therefore also works with IBT, which seals functions that are not
+ * called indirectly.
  */
 
 #include <linux/delay.h>
@@ -113,11 +114,11 @@ DD_CALLBACK(dd_swapped_to)
 }
 
 /*
- * A folio becomes dirty: what the host holds of it is outdated from now on.
- * Folios that are up to date stay in the page cache and are put again anyway.
- * But a write of some blocks of a page makes a folio that is not up to date;
- * once its blocks are written back and its buffers are freed, it is read like a
- * new one.
+ * A folio becomes dirty, so that copies of its pages at the host become
+ * outdated. This matters for folios that are not up to date: a write of some
+ * blocks of a page creates such a folio, which is read like a new one once its
+ * blocks are written back and its buffers are freed. Folios that are up to date
+ * stay in the page cache and are put again later.
  */
 
 /* void __folio_mark_dirty(struct folio *, struct address_space *, int warn) */
@@ -135,24 +136,25 @@ DD_CALLBACK(dd_dirtied_in_cache)
 	struct folio *folio = DD_ARG(fregs, 1);
 
 	/*
-	 * A folio that is dirty already was forgotten when it became so, and
-	 * has not been put since. Most writes return here.
+	 * The pages of a dirty folio were cleared from the map when it became
+	 * dirty, and have not been put since. Most writes return here.
 	 */
 	if (!folio_test_dirty(folio))
 		dd_folio_changes(DD_ARG(fregs, 0), folio, DD_CHANGE_DIRTIED);
 }
 
 /*
- * Returns whether the inode of a linked file leaves the inode cache: pages that
- * are not in the page cache then stay valid (invariant 6), and those that are
- * leave through delete_from_page_cache_batch().
+ * Returns whether the inode of a linked file is leaving the inode cache. In
+ * this case pages that are not in the page cache stay valid (invariant 6), and
+ * those in the page cache leave through delete_from_page_cache_batch().
  */
 static bool dd_only_evicted(struct address_space *mapping)
 {
 	/*
-	 * A DAX file is written without the page cache and without a hook. It
+	 * Writes to a DAX file bypass the page cache and all hooks. The file
 	 * stays DAX until its inode leaves the cache, and none of its pages is
-	 * put or read until then.
+	 * put or read from the host until then. Older copies must be
+	 * invalidated now.
 	 */
 	if (IS_DAX(mapping->host))
 		return false;
@@ -233,7 +235,7 @@ DD_DIVERTS(dd_divert_shutdown, dd_shutdown)
 DD_DIVERTS_READ(dd_divert_readahead, dd_readahead)
 DD_DIVERTS_READ(dd_divert_read_folio, dd_read_folio)
 
-/* Hooks that see changes. All are attached, or none. */
+/* Hooks that observe changes. Either all of them are attached or none. */
 static struct dd_hook dd_observers[] = {
 	{ .symbol = "__filemap_remove_folio", .call = dd_remove_one },
 	{ .symbol = "free_unref_folios", .call = dd_free_batch },
@@ -275,12 +277,12 @@ static struct dd_hook_set dd_diverting = {
 	.diverts = true,
 };
 
-/* The hooks of a filesystem. One that is not loaded has no functions yet. */
+/* The hooks of a filesystem. The functions exist only while the filesystem is loaded. */
 static struct dd_filesystem {
 	const char *name;
-	/* Hooks that see changes that no generic function makes, if there are any. */
+	/* Hooks that observe changes which no generic function makes, if there are any. */
 	struct dd_hook_set observing;
-	/* Hooks that divert reads. They are attached once all changes are seen. */
+	/* Hooks that divert reads. They are attached once all changes are observed. */
 	struct dd_hook_set diverting;
 	/* Set if another module or a livepatch diverts its functions. */
 	bool refused;
@@ -308,7 +310,7 @@ static void dd_filesystem_detach(struct dd_filesystem *fs)
 {
 	/*
 	 * Reads are detached first. In the other order a read could return a
-	 * page whose change was not seen.
+	 * page whose change was not observed.
 	 */
 	dd_hook_detach(&fs->diverting);
 	dd_hook_detach(&fs->observing);
@@ -426,8 +428,8 @@ const char *dd_hooks_filesystem(unsigned int i)
 }
 
 /*
- * Returns whether a diverted call is under way. Once the hooks are detached the
- * numbers only fall, so that a sum of 0 is reliable.
+ * Returns whether a diverted call is under way. Once the hooks are detached, no
+ * more calls are counted up, so that a sum of 0 is reliable.
  */
 static bool dd_is_busy(void)
 {
@@ -455,6 +457,6 @@ void dd_hooks_remove(void)
 	while (dd_is_busy())
 		msleep(1);
 	synchronize_rcu_tasks();
-	/* Filesystems that are unloaded from now on are not seen. */
+	/* From now on the module does not notice when a filesystem is unloaded. */
 	dd_mapping_unlearn();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The machine: KVM, confidential memory, hypercalls, memory size. */
+/* Properties of the machine (KVM, confidential memory, memory size), and hypercalls. */
 
 #include <linux/cc_platform.h>
 #include <linux/io.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Views of mappings and their inodes, and which operations tables are known. */
+/* Views of mappings and their inodes, and recognition of operations tables. */
 
 #include <linux/blkdev.h>
 #include <linux/file.h>
@@ -10,9 +10,9 @@
 #include "guest.h"
 
 /*
- * Operations tables whose folios have no private state when they are fresh. The
- * tables are static in their filesystems, so that they are recognised by the
- * names of two of their functions. The table of ext4 for journalled data
+ * Operations tables whose folios have no private state when they are fresh.
+ * Because the tables are static in their filesystems, they are recognised by
+ * the names of two of their functions. The table of ext4 for journalled data
  * differs in dirty_folio.
  */
 static const struct {
@@ -24,9 +24,9 @@ static const struct {
 };
 
 /*
- * Tables that were examined already, known ones and others, because finding the
- * name of a module's function is slow. Readers take no lock, writers take
- * dd_tables_lock; free entries are NULL.
+ * Tables that were examined already, known ones and others. They are remembered
+ * because finding the name of a module's function is slow. Readers take no
+ * lock, writers take dd_tables_lock; free entries are NULL.
  */
 struct dd_tables {
 	const struct address_space_operations *seen[8];
@@ -120,9 +120,9 @@ bool dd_mapping_learn(struct address_space *mapping)
 }
 
 /*
- * Returns the superblock's address, which is compared and never followed. The
- * device number would not do: a device has the same number when it is mounted
- * again.
+ * Returns the address of the superblock, which callers only compare and never
+ * dereference. The device number does not suffice, because a device has the
+ * same number when it is mounted again.
  */
 const struct super_block *dd_mapping_superblock(const struct address_space *mapping)
 {
@@ -130,10 +130,10 @@ const struct super_block *dd_mapping_superblock(const struct address_space *mapp
 }
 
 /*
- * Returns whether files of the mapping's filesystem may become DAX. They are
- * written without any hook then, and their pages from before would be found
- * afterwards. ext4 and XFS keep their device while they are mounted. Other
- * filesystems may not, so the table must be known.
+ * Returns whether files of the mapping's filesystem may become DAX. Writes to a
+ * DAX file bypass all hooks, and copies of pages from before that time would be
+ * found later. The operations table must be known: ext4 and XFS keep their
+ * device while they are mounted, but other filesystems may not.
  */
 bool dd_mapping_may_become_dax(const struct address_space *mapping)
 {
@@ -143,9 +143,8 @@ bool dd_mapping_may_become_dax(const struct address_space *mapping)
 }
 
 /*
- * Returns whether direct I/O is under way on the file. What the caller does
- * afterwards comes after this read also for the task that ends the I/O
- * (acquire).
+ * Returns whether direct I/O is under way on the file. The read has acquire
+ * semantics: later accesses of the caller are ordered after it.
  */
 bool dd_mapping_in_direct_io(const struct address_space *mapping)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Readahead windows, and how the filesystem itself reads. */
+/* Readahead windows, and reads by the filesystem itself. */
 
 #include <linux/backing-dev.h>
 #include <linux/fs.h>
@@ -40,8 +40,9 @@ void dd_ra_original(struct readahead_control *rac, u64 index, u32 pages)
 	part._batch_count = 0;
 	rac->mapping->a_ops->readahead(&part);
 	/*
-	 * Folios that the filesystem did not read stay in the page cache, not
-	 * up to date. The reader asks for each of them with read_folio.
+	 * Folios that the filesystem did not read stay in the page cache and
+	 * are not up to date. The kernel reads each of them with read_folio
+	 * when it is needed.
 	 */
 	while ((folio = readahead_folio(&part)))
 		folio_unlock(folio);
@@ -66,7 +67,7 @@ static bool dd_ra_is_ours(unsigned int pages, unsigned int usual)
 
 /*
  * Sets the size of the file's windows, or with 0 restores the device's setting.
- * A sequential read that the host serves gets large windows, because an exit
+ * Sequential reads that the host serves get large windows, because an exit
  * costs the same for many pages as for one.
  */
 void dd_ra_widen(struct readahead_control *rac, u32 pages)

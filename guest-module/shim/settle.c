@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Waiting for changes of files that began before the hooks were attached,
- * because the hooks see only their end. An operation that takes pages out of
- * the page cache to change the blocks below them holds the mapping's
+ * because the hooks do not observe these completely. An operation that removes
+ * pages from the page cache to change the underlying blocks holds the mapping's
  * invalidate_lock until both are done, and pages that were read after the hooks
- * were attached were read under that lock. So once the lock was free for each
- * inode with pages, all changes are seen.
+ * were attached were read under that lock. So once the lock of each inode with
+ * pages has been free, all changes are observed.
  */
 
 #include <linux/delay.h>
@@ -16,7 +16,7 @@
 #include <linux/sched.h>
 #include "guest.h"
 
-/* Seconds that changes are waited for. A longer one is waited for at the next attempt. */
+/* Seconds to wait for changes. If a change takes longer, the next attempt waits for it again. */
 #define DD_SETTLE_S 60
 
 static bool dd_stopped;
@@ -37,8 +37,9 @@ static bool dd_is_settled(struct address_space *mapping)
 }
 
 /*
- * Waits until the inode's lock was free. It only tries the lock: a task that
- * waits for a dead disk would otherwise block the worker for ever.
+ * Waits until the inode's invalidate_lock has been free. The lock is only
+ * tried, because a holder that waits for a dead disk would otherwise block the
+ * worker for ever.
  */
 static void dd_settle_inode(struct inode *inode, struct dd_settling *settling)
 {

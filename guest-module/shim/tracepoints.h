@@ -3,17 +3,17 @@
  * <linux/tracepoint.h>: the events of the module. docs/tracepoints.md describes
  * them and their fields, and a test compares the two.
  *
- * Pages are pages of 4 KiB, and latencies are in nanoseconds. Words are copied
- * into the record, so that filters, histograms and BPF programs can use them.
- * There are neither pointers of the kernel nor session identifiers in any event.
+ * Pages are pages of 4 KiB, and latencies are in nanoseconds. Fields that are
+ * words are copied into the record, so that filters, histograms and BPF
+ * programs can use them. No event has kernel pointers or session identifiers.
  *
  * Hooks pass these events inside functions of the kernel, some with interrupts
- * off and `i_pages` locked, as the kernel passes events of its own there
- * (mm_filemap_delete_from_page_cache). What is attached to an event may not
- * sleep, and frees and dirties no folios, so that it does not come back into a
- * hook. The tracing core keeps events apart that interrupts and NMIs pass in the
- * middle of each other; none of ours is passed in an NMI, because no function
- * that is hooked is called there. No lock of the module is held.
+ * off and `i_pages` locked, where the kernel passes events of its own as well
+ * (mm_filemap_delete_from_page_cache). Probes of an event must not sleep and
+ * neither free nor dirty folios, so that they do not enter a hook again. The
+ * tracing core separates events that are passed by interrupts and NMIs in the
+ * middle of other events. No event of this module is passed in an NMI, because
+ * no hooked function is called there. No lock of the module is held.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM doubledecker_guest

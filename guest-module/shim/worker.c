@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The background job, and the notifiers of hibernation and reboot. The job is
- * in C because the kernel crate cannot cancel work yet.
+ * in C because the Rust API of the kernel cannot cancel work yet.
  */
 
 #include <linux/jiffies.h>
@@ -10,13 +10,13 @@
 #include <linux/workqueue.h>
 #include "guest.h"
 
-/* Shortest pause between two runs that dd_worker_hurry() asked for. */
+/* Shortest pause between two runs that dd_worker_hurry() requested. */
 #define DD_WORKER_PAUSE_MS 20
 
 static void dd_worker_run(struct work_struct *work);
 static DECLARE_DELAYED_WORK(dd_worker, dd_worker_run);
 
-/* When the last run ended, in jiffies. */
+/* Time at which the last run ended, in jiffies. */
 static unsigned long dd_worker_ended;
 
 static void dd_worker_run(struct work_struct *work)
@@ -26,15 +26,15 @@ static void dd_worker_run(struct work_struct *work)
 	WRITE_ONCE(dd_worker_ended, jiffies);
 	if (!ms)
 		return;
-	/* The run was asked to hurry while it ran. The pause begins only now. */
+	/* dd_worker_hurry() was called during the run. The pause begins only now. */
 	if (delayed_work_pending(&dd_worker))
 		ms = min_t(unsigned int, ms, DD_WORKER_PAUSE_MS);
 	mod_delayed_work(system_dfl_wq, &dd_worker, msecs_to_jiffies(ms));
 }
 
 /*
- * The hibernation image is written after PREPARE and resumed by another boot,
- * whose host may hold other pages. There must be no session in between.
+ * The hibernation image is written after PREPARE and may be resumed much later,
+ * on a host that has other pages. Therefore the image must not have a session.
  */
 static int dd_hibernation(struct notifier_block *block, unsigned long event, void *data)
 {
@@ -53,7 +53,7 @@ static int dd_hibernation(struct notifier_block *block, unsigned long event, voi
 
 static struct notifier_block dd_hibernation_notifier = { .notifier_call = dd_hibernation };
 
-/* The next kernel has no use for what the host holds, and may not load this module. */
+/* The next kernel cannot use the pages at the host, and may not load this module. */
 static int dd_reboot(struct notifier_block *block, unsigned long event, void *data)
 {
 	dd_on_pause(true);

@@ -21,7 +21,7 @@ use ddcore::request::Settings;
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
-/// Longest cgroup path that is shown, in bytes.
+/// Longest cgroup path that is listed, in bytes.
 const PATH_LEN: usize = 512;
 
 /// The handlers of the family.
@@ -48,7 +48,7 @@ impl Control for GuestControl {
         if GuestCommand::from_raw(command) != Some(GuestCommand::PoolList) {
             return Err(EINVAL);
         }
-        // The cursor is the number of the last pool shown plus one, and 0 at first.
+        // The cursor is the id of the last pool that was listed plus one, or 0 at the beginning.
         let after = cursor.checked_sub(1).map(|id| id as u32);
         let mut path = [0; PATH_LEN];
         let shown = state
@@ -207,8 +207,8 @@ fn unknown_pool(error: Error, reply: &mut Message) -> Error {
     error
 }
 
-/// Drops pages at the host: those of the VM by ending the session, those of a pool by destroying it
-/// and creating it again.
+/// Drops pages at the host: all pages of the VM by ending the session, or those of a pool by
+/// destroying and recreating it.
 fn flush(state: &State, args: &Args, reply: &mut Message) -> Result {
     match args.pool_id() {
         None => {

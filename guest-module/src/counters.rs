@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const CELLS: usize = size_of::<GuestCounters>() / size_of::<u64>();
 
 /// The cells of each CPU. A task that migrates between finding its cells and adding to them adds to
-/// another CPU's, which is correct because the cells are atomic.
+/// the cells of another CPU, which is correct because the cells are atomic.
 pub(crate) struct Counters(KVec<KBox<[Atomic<u64>; CELLS]>>);
 
 /// Adds to a field of the counters: `count!(state, put_stored, pages)`.
@@ -68,7 +68,7 @@ impl Counters {
         self.add(histogram / size_of::<u64>() + bucket, 1);
     }
 
-    /// Returns the sums over all CPUs. Gauges are 0. The cells are not read at one moment.
+    /// Returns the sums over all CPUs. Gauges are 0. The result is not a consistent snapshot.
     pub(crate) fn snapshot(&self) -> GuestCounters {
         let mut cells = [0u64; CELLS];
         for counted in &self.0 {

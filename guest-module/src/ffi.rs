@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module's C: functions and structures of the shim, and safe types over objects of the kernel.
-//! Each file here belongs to the file of the same name in `shim/`, and no other Rust file calls C.
+//! Interface to C: functions and structures of the shims, and safe types over kernel objects. Each
+//! file here belongs to the file of the same name in `shim/`, and no other Rust file calls C.
 //!
-//! C calls the functions in `hooks/entry.rs`.
+//! The functions that C calls are in `hooks/entry.rs`.
 
-/// Declares structures of the kernel that only C looks into.
+/// Declares structures of the kernel that only C code accesses.
 macro_rules! opaque {
     ($($name:ident: $what:literal),* $(,)?) => {$(
         #[doc = $what]

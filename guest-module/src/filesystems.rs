@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Mounted filesystems: from a superblock to the number that stands for it in keys. A number is
-//! never used again, so that pages of an unmounted filesystem are never found.
+//! Mounted filesystems: the table that maps a superblock to the number of the filesystem in keys. A
+//! number is never reused, so that pages of an unmounted filesystem are never found.
 
 use crate::lock::{new_irq_lock, IrqLock};
 use kernel::prelude::*;
@@ -10,7 +10,8 @@ use kernel::sync::atomic::{
     Atomic,
 };
 
-/// Most filesystems that are cached at a time. Files of further ones are not cached.
+/// Maximum number of filesystems whose files are cached at a time. Files of further filesystems are
+/// not cached.
 const MAX_FILESYSTEMS: usize = 64;
 
 /// A mounted filesystem.
@@ -36,9 +37,9 @@ impl Entry {
 #[pin_data]
 pub(crate) struct Filesystems {
     entries: [Entry; MAX_FILESYSTEMS],
-    /// Filesystems that were unmounted since the last [`Filesystems::take_gone`].
+    /// Number of filesystems that were unmounted since the last [`Filesystems::take_gone`].
     gone: Atomic<u32>,
-    /// The number that was given last. Its lock serialises changes of the table.
+    /// The number that was assigned last. Its lock serialises changes of the table.
     #[pin]
     newest: IrqLock<u32>,
 }
@@ -65,8 +66,8 @@ impl Filesystems {
         (number != 0).then_some(number)
     }
 
-    /// Returns the number of a filesystem, and adds it if it is new and `cacheable`. One of its
-    /// files must be under read, so that the filesystem cannot be unmounted.
+    /// Returns the number of a filesystem, which is added if it is new and `cacheable`. One of its
+    /// files must be being read, so that the filesystem cannot be unmounted.
     pub(crate) fn find_or_add(
         &self,
         superblock: usize,
@@ -108,8 +109,9 @@ impl Filesystems {
         self.gone.xchg(0, Relaxed)
     }
 
-    /// Returns whether no mounted filesystem has this number. Numbers in the map were all given
-    /// before, so that one that is gone stays gone.
+    /// Returns whether no mounted filesystem has this number. The result for a number that was
+    /// assigned does not change back after the filesystem is removed, because numbers are not
+    /// reused.
     pub(crate) fn is_gone(&self, number: u32) -> bool {
         let mut entries = self.entries.iter();
         entries.all(|entry| entry.number.load(Relaxed) != number)
@@ -125,7 +127,7 @@ impl Filesystems {
         });
     }
 
-    /// Removes all filesystems, because unmounts are not seen any more.
+    /// Removes all filesystems, because the hooks no longer report unmounts.
     pub(crate) fn clear(&self) {
         self.newest.with(|_| {
             for entry in &self.entries {

@@ -2,8 +2,9 @@
 
 //! A spinlock that disables interrupts.
 //!
-//! The module's spinlocks are taken under `i_pages`, which interrupt handlers take too: without
-//! this, such a handler could wait for a lock of the task that it interrupted (`docs/locking.md`).
+//! The module's spinlocks are taken under `i_pages`, which interrupt handlers take, too. If
+//! interrupts were enabled, a handler could wait for `i_pages` while its holder waits for a lock of
+//! the task that the handler interrupted (`docs/locking.md`).
 
 use crate::ffi::cpu::InterruptsOff;
 use kernel::prelude::*;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The guest module: puts clean file pages that reclaim removes into the host's memory, and takes
-//! them back when they are read. Files import only files of entries below theirs:
+//! them back when they are read. Each file imports only files of entries that are listed below its
+//! own:
 //!
 //! - [`control`] (netlink), [`hooks`] (code that runs inside functions of the kernel),
 //!   [`host::session`] and [`host::worker`] (the background job) use the whole state;
@@ -61,7 +62,7 @@ module! {
     },
 }
 
-/// The module. Its drop undoes in the order of the fields.
+/// The module. Fields are dropped from the first to the last.
 struct Module {
     worker: Option<Worker>,
     family: Option<genl::Family>,
@@ -111,7 +112,7 @@ impl Drop for Module {
     }
 }
 
-/// Returns the value of a parameter, which kernel 7.2 lends and 7.3 copies.
+/// Returns the value of a parameter. Linux 7.2 returns a reference to it, and 7.3 a copy.
 fn parameter(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }

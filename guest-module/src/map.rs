@@ -15,16 +15,16 @@ use kernel::prelude::*;
 
 /// Number of shards. All pages of a file are in one of them.
 const SHARDS: usize = 64;
-/// Slots of one kind in a segment, the unit in which a shard grows.
+/// Number of slots of one kind in a segment, which is the unit in which a shard grows.
 const SEGMENT: usize = 64;
-/// Bytes of a segment of files together with one of chunks.
+/// Size in bytes of a segment of files together with a segment of chunks.
 const SEGMENT_BYTES: u64 = (SEGMENT * (size_of::<FileSlot>() + size_of::<ChunkSlot>())) as u64;
-/// Segments that each shard has from the start.
+/// Number of segments that each shard has from the start.
 const FIRST_SEGMENTS: usize = 2;
-/// Slots or chunks that are examined under the lock of a shard, with interrupts off: some tens of
-/// microseconds if each of them is a cache miss.
+/// Maximum number of slots or chunks that are examined at a time under the lock of a shard, with
+/// interrupts off. This takes some tens of microseconds if each of them is a cache miss.
 const STEP: u32 = 256;
-/// Chunks that a shard gives up at a time if it may not grow.
+/// Number of chunks that a shard reclaims at a time if it may not grow.
 const RECLAIM: u32 = 32;
 
 /// Slots in segments that are never moved, so that growing copies nothing under a lock.
@@ -121,9 +121,9 @@ impl Map {
         self.with(file, |shard| shard.present_run(file, index, most))
     }
 
-    /// Clears the bits of pages `first..=last` and returns how many were set. See
-    /// [`Shard::invalidate_step`]: a folio is one step; between two steps of a larger range the
-    /// shard is unlocked and `pause` is called.
+    /// Clears the bits of pages `first..=last` and returns how many were set. A folio takes one
+    /// step (see [`Shard::invalidate_step`]). Between two steps of a larger range the shard is
+    /// unlocked and `pause` is called.
     pub(crate) fn invalidate(
         &self,
         file: &FileKey,
@@ -152,7 +152,7 @@ impl Map {
         self.with(file, |shard| shard.notice(file, *index, *pages))
     }
 
-    /// Forgets the pages of filesystems that are gone and returns how many there were. Looks at all
+    /// Forgets the pages of filesystems that were unmounted and returns their number. Visits all
     /// slots. Sleeps.
     pub(crate) fn forget_filesystems(&self, is_gone: impl Fn(u32) -> bool) -> u64 {
         self.sweep(|shard, cursor| shard.forget_filesystems(&is_gone, cursor, STEP))
@@ -173,7 +173,7 @@ impl Map {
         })
     }
 
-    /// Forgets all pages and returns how many there were. Looks at all slots. Sleeps.
+    /// Forgets all pages and returns how many there were. Visits all slots. Sleeps.
     pub(crate) fn clear(&self) -> u64 {
         self.sweep(|shard, cursor| shard.clear(cursor, STEP))
     }
@@ -194,9 +194,9 @@ impl Map {
         cleared
     }
 
-    /// Gives room to shards that run short: more memory, or, if the map has reached its bound, the
-    /// slots of the pages that were put longest ago. Calls `dropped` with each range that was given
-    /// up. Sleeps.
+    /// Makes room in shards that have little left: allocates memory, or, if the map has reached its
+    /// bound, frees the slots of the pages that were put longest ago. Calls `dropped` with each
+    /// range of pages that was dropped. Sleeps.
     pub(crate) fn make_room(&self, mut dropped: impl FnMut(FileKey, u64, u64)) -> Result {
         for shard in &self.shards {
             if !shard.with(|shard| shard.low().any()) {
@@ -232,8 +232,8 @@ impl Map {
         for _ in 0..wanted {
             let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, quietly())?;
             let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, quietly())?;
-            // The outer vectors have room for all segments that there can be, so that nothing is
-            // allocated under the lock.
+            // The outer vectors have the capacity for the maximum number of segments, so that
+            // nothing is allocated under the lock.
             shard.with(|shard| {
                 let _ = shard.file_slots_mut().0.push_within_capacity(files);
                 let _ = shard.chunk_slots_mut().0.push_within_capacity(chunks);
@@ -243,7 +243,7 @@ impl Map {
         Ok(wanted > 0)
     }
 
-    /// Returns the sums over all shards, and the bytes they take.
+    /// Returns the sums over all shards, and their size in bytes.
     pub(crate) fn counters(&self) -> (Counters, u64) {
         let mut sum = Counters::default();
         let mut bytes = 0;
@@ -261,8 +261,8 @@ impl Map {
     }
 }
 
-/// Returns a seed that programs which choose file names and inode numbers cannot know, so that they
-/// cannot fill one hash chain.
+/// Returns a random seed. Programs that choose file names and inode numbers do not know it, so that
+/// they cannot make all keys share a hash chain.
 fn seed() -> Seed {
     Seed::new([machine::random(), machine::random()])
 }

@@ -3,8 +3,9 @@
 //! Enrolled containers.
 //!
 //! A folio belongs to the pool of the nearest enrolled ancestor of the cgroup that it is charged
-//! to, or else to the default pool of the VM. [`pool`] is one container, [`routes`] is what hooks
-//! look up, and [`admission`] decides what of a pool is put; [`admissions`] are those of all pools.
+//! to, or else to the default pool of the VM. [`pool`] is one container, [`routes`] is the table
+//! for hooks, and [`admission`] decides which pages of a pool are put; [`admissions`] has the
+//! admissions of all pools.
 
 pub(crate) mod admission;
 pub(crate) mod admissions;
@@ -31,11 +32,11 @@ use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
-/// Most ancestors of a cgroup that are searched, from the leaf up.
+/// Maximum number of ancestors of a cgroup that are searched, from the leaf up.
 const MAX_DEPTH: usize = 24;
 
-/// The pools, and spare routes that are filled when pools change and then exchanged with the
-/// current ones, so that `routes` is locked for an instant only.
+/// The pools, and spare routes. When pools change, the spare routes are filled and then exchanged
+/// with the current ones, so that `routes` is locked only for a moment.
 struct List {
     /// The pools, sorted by id.
     pools: KVec<Pool>,
@@ -94,7 +95,8 @@ impl Pools {
         Some(self.route(folio)).filter(|route| route.caches)
     }
 
-    /// Returns the route of a folio that is being read. It is charged to its reader. Any context.
+    /// Returns the route of a folio that is being read, which is charged to its reader. Any
+    /// context.
     pub(crate) fn read_route(&self, folio: &Folio<'_>) -> Route {
         self.route(folio)
     }
@@ -118,8 +120,8 @@ impl Pools {
 
     /// Enrols the cgroup at `path` as a container and returns the id of its pool. Fails with
     /// `EEXIST` if the cgroup is enrolled already and with `ENOSPC` if there are too many
-    /// containers. Pools of cgroups that were removed go first, so that a newcomer does not divide
-    /// the VM's share with them. Sleeps.
+    /// containers. Pools of cgroups that no longer exist are removed first, so that the new pool
+    /// does not share the VM's entitlement with them. Sleeps.
     pub(crate) fn add(
         &self,
         channel: &Channel,
@@ -147,7 +149,7 @@ impl Pools {
             .map_or(0, |pool| pool.id)
             .checked_add(1)
             .ok_or(ENOSPC)?;
-        // There are as many slots as pools can be, so that one is free.
+        // There are as many slots as the maximum number of pools, so that one is free.
         let is_free = |slot: &u16| list.pools.iter().all(|pool| pool.slot != *slot);
         let slot = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
         let mut pool = Pool {
@@ -158,7 +160,7 @@ impl Pools {
             settings,
             slot,
         };
-        // Allocate before telling the host, so that failing here needs no rollback.
+        // Memory is allocated before the host is asked, so that a failure needs no rollback.
         list.pools.reserve(1, quietly())?;
         self.admissions.open(slot, settings.policy)?;
         if let Some(session) = channel.session() {
@@ -174,8 +176,8 @@ impl Pools {
         Ok(id)
     }
 
-    /// Changes the settings of a pool, here and at the host. Pools of cgroups that were removed go
-    /// first, because weights are decided without them. Sleeps.
+    /// Changes the settings of a pool, in the guest and at the host. Pools of cgroups that no
+    /// longer exist are removed first, so that the weights do not include them. Sleeps.
     pub(crate) fn set(
         &self,
         channel: &Channel,
@@ -210,9 +212,9 @@ impl Pools {
         Ok(())
     }
 
-    /// Takes the first pool that is wanted off the list, with its routes and its history. It must
-    /// not be the default pool. The lock is held from the search to the removal, because the id
-    /// of the last pool is reused once that pool is gone.
+    /// Removes the first pool that `is_wanted` selects from the list, with its route and its
+    /// history, and returns it. It must not be the default pool. The lock is held from the search
+    /// to the removal, because the ID of the last pool is reused after the pool was removed.
     fn take(&self, is_wanted: impl Fn(&Pool) -> bool) -> Option<Pool> {
         let mut list = self.list.lock();
         let at = list.pools.iter().position(is_wanted)?;
@@ -268,7 +270,7 @@ impl Pools {
         self.update_routes(&mut list);
     }
 
-    /// Creates the pools at the host that it had no memory for. Worker only.
+    /// Creates those pools at the host that it could not create before. Worker only.
     pub(crate) fn enrol_rest(&self, channel: &Channel, session: u64) {
         let mut list = self.list.lock();
         let mut enrolled = false;
@@ -293,7 +295,8 @@ impl Pools {
         self.list.lock().pools.len() as u32
     }
 
-    /// Returns the host's number of a pool. Fails with `NO_HOST` if the host has no such pool.
+    /// Returns the host's number of a pool. Fails with `NO_HOST` if the pool does not exist at the
+    /// host.
     pub(crate) fn host_of(&self, id: u32) -> Result<u32> {
         let mut list = self.list.lock();
         list.find(id)?.host.ok_or(NO_HOST)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module's state, and what its parts do together.
+//! The module's state, and operations that involve several parts of it.
 //!
-//! The parts do not know each other or this file. Hooks, session, background job and netlink
-//! commands are built on it.
+//! The parts depend neither on each other nor on this file. Hooks, session, background job and
+//! netlink commands use this file.
 
 use crate::counters::{count, Counters};
 use crate::ffi::change::Change;
@@ -26,21 +26,21 @@ use ddabi::hypercall::{Operation, Outcome};
 use ddabi::key::FileKey;
 use kernel::prelude::*;
 
-/// The state, from before the netlink family and the worker start until both have ended and the
-/// hooks are detached.
+/// The state. It is published before the netlink family and the worker start, and until both have
+/// ended and the hooks are detached.
 pub(crate) static STATE: Published<State> = Published::new();
 
-/// Returns the state. For callbacks of the kernel only.
+/// Returns the state. Only callbacks of the kernel may call this.
 pub(crate) fn state() -> Option<&'static State> {
     STATE.get()
 }
 
 /// Smallest default bound of the presence map in bytes.
 const MAP_FLOOR: u64 = 8 << 20;
-/// The default bound of the map is this fraction of the VM's memory.
+/// The default bound of the map is one part in this many of the VM's memory.
 const MAP_PART: u64 = 64;
 
-/// State of the guest module. One instance lives from load to unload; callbacks reach it through
+/// State of the guest module. One instance exists from load to unload; callbacks access it through
 /// [`STATE`].
 #[pin_data]
 pub(crate) struct State {
@@ -61,13 +61,13 @@ pub(crate) struct State {
     pub(crate) channel: Channel,
     /// Whether the hooks are attached.
     pub(crate) attachment: Attachment,
-    /// When the background job last did what.
+    /// Times of the periodic work of the background job.
     pub(crate) schedule: Schedule,
 }
 
 impl State {
     /// Allocates the state of a module without a session. `map_bytes` bounds the presence map and
-    /// `history_bytes` what all pools remember; 0 stands for the defaults. Sleeps.
+    /// `history_bytes` the history of all pools; 0 means the defaults. Sleeps.
     pub(crate) fn new(map_bytes: u64, history_bytes: u64) -> Result<Pin<KBox<Self>>> {
         let bytes = match map_bytes {
             0 => (machine::memory_bytes() / MAP_PART).max(MAP_FLOOR),
@@ -158,12 +158,12 @@ impl State {
         }
     }
 
-    /// Makes the module forget a filesystem: from now on none of its pages are put or read from the
-    /// host. Called before the superblock is shut down, and after it (`done`).
+    /// Stops caching a filesystem: from now on none of its pages are put or read from the host.
+    /// Called before the superblock is shut down, and afterwards (`done`).
     ///
-    /// Its pages stay in the map but are not found any more, because the number of the filesystem
-    /// is never used again. The worker forgets them later, so that the unmounting task does not
-    /// have to search the whole map.
+    /// Its pages stay in the map but are no longer found, because the number of the filesystem is
+    /// never reused. The worker removes them later, so that the unmounting task does not have to
+    /// search the whole map.
     pub(crate) fn unmount(&self, superblock: usize, done: bool) {
         if let Some(number) = self.filesystems.begin_unmount(superblock) {
             self.flushes.push_filesystem(number);
@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// Asks the worker for room in the map, because a put found none. Any context.
+    /// Asks the worker to make room in the map, because a put found none. Any context.
     pub(crate) fn request_map_room(&self) {
         Worker::hurry();
     }

@@ -10,9 +10,9 @@
 #include <linux/xxhash.h>
 #include "host.h"
 
-/* Bios that are allocated even without free memory, so that writes go on. */
+/* Bios in reserve, so that writes make progress even if no memory is free. */
 #define DD_BIOS 64
-/* Pages of a bio of a read. */
+/* Maximum number of pages in a bio of a read. */
 #define DD_READ_PAGES 16
 
 struct dd_disk {
@@ -23,7 +23,7 @@ struct dd_disk {
 	atomic_t reads;
 };
 
-/* The device is gone. The kernel calls this with its lock, which is ours to release. */
+/* The device is gone. The block layer holds bd_holder_lock, which this function must release. */
 static void dd_mark_dead(struct block_device *bdev, bool surprise)
 	__releases(&bdev->bd_holder_lock)
 {
@@ -40,7 +40,7 @@ static struct block_device *dd_bdev(const struct dd_disk *disk)
 	return file_bdev(disk->file);
 }
 
-/* Opens a device for this module alone, and tells its size in pages. May sleep. */
+/* Opens a device exclusively and sets @pages to its size in pages. May sleep. */
 struct dd_disk *dd_disk_open(const char *path, u64 *pages)
 {
 	struct dd_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
@@ -66,7 +66,7 @@ free:
 	return ERR_PTR(err);
 }
 
-/* Waits for abandoned reads. No other call with this disk is under way. */
+/* Waits for abandoned reads and closes the device. No other call may use @disk. */
 void dd_disk_close(struct dd_disk *disk)
 {
 	wait_var_event(&disk->reads, !atomic_read(&disk->reads));
@@ -80,7 +80,7 @@ bool dd_disk_dead(const struct dd_disk *disk)
 	return atomic_read(&disk->dead);
 }
 
-/* All reads have ended, also those that were abandoned. */
+/* Returns whether all reads have ended, abandoned ones included. */
 bool dd_disk_idle(const struct dd_disk *disk)
 {
 	return !atomic_read(&disk->reads);
@@ -91,19 +91,19 @@ static sector_t dd_sector(u64 page)
 	return page << (PAGE_SHIFT - SECTOR_SHIFT);
 }
 
-/* The device wants to know what it need not keep. An administrator can change that in sysfs. */
+/* Returns whether the device supports discards. An administrator can change that in sysfs. */
 bool dd_disk_discards(const struct dd_disk *disk)
 {
 	return bdev_max_discard_sectors(dd_bdev(disk)) > 0;
 }
 
-/* Tells the device that it need not keep pages. May sleep. */
+/* Discards pages: the device need not keep their contents. May sleep. */
 int dd_disk_discard(struct dd_disk *disk, u64 first, u64 count)
 {
 	return blkdev_issue_discard(dd_bdev(disk), dd_sector(first), dd_sector(count), GFP_NOIO);
 }
 
-/* Overwrites pages with zeroes. */
+/* Overwrites pages with zeroes. May sleep. */
 int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count)
 {
 	return blkdev_issue_zeroout(dd_bdev(disk), dd_sector(first), dd_sector(count),
@@ -128,9 +128,9 @@ static void dd_write_end(struct bio *bio)
 }
 
 /*
- * Writes pages to consecutive places, and waits for that. Pages with the same
- * @stream become invalid together, which a device with several write streams
- * is told.
+ * Writes pages to consecutive places and waits until the device has ended the
+ * writes. Pages with the same @stream become invalid together; a device with
+ * several write streams can use this to place them.
  */
 int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count, u32 stream)
 {
@@ -160,22 +160,22 @@ int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t cou
 	blk_finish_plug(&plug);
 	if (atomic_dec_and_test(&write.left))
 		complete(&write.done);
-	/* A device may take minutes to fail. A task that wakes up now and then does not look hung. */
+	/* A device may take minutes to fail. The timeouts keep the hung task detector quiet. */
 	while (!wait_for_completion_io_timeout(&write.done, 10 * HZ))
 		;
 	return blk_status_to_errno(write.status);
 }
 
 struct dd_read {
-	/* It is open as long as this read is counted in its reads. */
+	/* The disk stays open as long as this read is counted in its field reads. */
 	struct dd_disk *disk;
 	struct completion done;
-	/* Bios that have not ended, and one more while they are submitted. */
+	/* Number of bios that have not ended, plus one while bios are being submitted. */
 	atomic_t left;
-	/* The owner, and the bios together. */
+	/* One reference of the owner, and one of all bios together. */
 	refcount_t users;
 	blk_status_t status;
-	/* The owner has given up: the frames are freed with this. */
+	/* The owner no longer waits for the read: the frames are freed together with it. */
 	bool abandoned;
 	ktime_t begun;
 	ktime_t ended;
@@ -192,7 +192,10 @@ static void dd_read_put(struct dd_read *read)
 	kfree(read);
 }
 
-/* A bio has ended, or all are submitted. The disk may be closed after the last one. */
+/*
+ * Called when a bio has ended and when all bios are submitted. The disk may be
+ * closed as soon as the last of these calls has decremented disk->reads.
+ */
 static void dd_read_ended(struct dd_read *read)
 {
 	struct dd_disk *disk = read->disk;
@@ -217,9 +220,9 @@ static void dd_read_end(struct bio *bio)
 }
 
 /*
- * Returns how many places from the first one on are read by one bio: they are
- * neighbours, and no more than the device reads at a time, because a bio that
- * must not wait is not split.
+ * Returns how many places, starting with the first one, a single bio can read:
+ * places that are contiguous on the device, and no more than the device accepts
+ * in a request, because a bio with REQ_NOWAIT must not be split.
  */
 static unsigned int dd_stretch(struct block_device *bdev, const u64 *places, size_t count)
 {
@@ -234,8 +237,8 @@ static unsigned int dd_stretch(struct block_device *bdev, const u64 *places, siz
 
 /*
  * Begins to read pages from places. The read owns the frames until
- * dd_disk_finish(). This is called by a vCPU, so that nothing is waited for:
- * neither for memory nor for a place in the device's queue.
+ * dd_disk_finish(). The caller is a vCPU's thread. The function therefore waits
+ * neither for memory nor for a free request of the device's queue.
  */
 struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
 			      size_t count)
@@ -274,7 +277,10 @@ struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64
 		bio->bi_end_io = dd_read_end;
 		for (i = 0; i < pages; i++)
 			__bio_add_page(bio, pfn_to_page(frames[at + i]), PAGE_SIZE, 0);
-		/* Pages of the tier are the host's: limits of a VMM are for its own disks. */
+		/*
+		 * The SSD tier belongs to the host: I/O limits of the VMM's cgroup
+		 * are meant for the VM's own disks.
+		 */
 		bio_associate_blkg_from_css(bio, blkcg_root_css);
 		at += pages;
 		atomic_inc(&read->left);
@@ -285,16 +291,17 @@ struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64
 	return read;
 }
 
-/* The device has ended the read. */
+/* Returns whether the device has ended the read. */
 bool dd_disk_has_read(struct dd_read *read)
 {
 	return completion_done(&read->done);
 }
 
 /*
- * Waits for at most @limit_us for the end of a read, and tells how long the
- * device took. The read is gone afterwards. After -ETIMEDOUT its frames are
- * not the caller's any more: the device may still write to them.
+ * Waits for at most @limit_us microseconds for the end of a read and sets
+ * @took_us to the time that the device took. Releases the read in any case.
+ * After -ETIMEDOUT the caller no longer owns the frames, because the device may
+ * still write to them, and @took_us is not set.
  */
 int dd_disk_finish(struct dd_read *read, u64 limit_us, u64 *took_us)
 {
@@ -304,7 +311,7 @@ int dd_disk_finish(struct dd_read *read, u64 limit_us, u64 *took_us)
 	if (try_wait_for_completion(&read->done) ||
 	    (limit && wait_for_completion_io_timeout(&read->done, limit))) {
 		err = blk_status_to_errno(READ_ONCE(read->status));
-		/* The device's own: the frames are still the caller's. */
+		/* An error of the device: the caller still owns the frames. */
 		if (err == -ETIMEDOUT)
 			err = -EIO;
 		*took_us = ktime_us_delta(read->ended, read->begun);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Between the C shims of the host module and src/ffi.rs. Shims say in C what
- * Rust cannot (inlines, macros, per-CPU data); they decide nothing.
+ * Interface between the C shims of the host module and src/ffi.rs. Shims wrap
+ * what Rust cannot call (inline functions, macros, per-CPU data); they make no
+ * decisions.
  */
 #ifndef DD_HOST_H
 #define DD_HOST_H
@@ -21,11 +22,11 @@ struct dd_call {
 
 /* Implemented in Rust. */
 
-/* A vCPU's thread; may sleep. */
+/* Called by a vCPU's thread; may sleep. */
 u64 dd_host_call(const struct dd_call *call);
-/* The VM has no more users; does not sleep. */
+/* Called when a VM has no more users; does not sleep. */
 void dd_host_vm_gone(struct kvm *kvm);
-/* Memory reclaim; may sleep. */
+/* Called by memory reclaim, the OOM notifier and the background evictor; may sleep. */
 unsigned long dd_host_shrinkable(void);
 unsigned long dd_host_shrink(unsigned long pages);
 unsigned long dd_host_rescue(void);

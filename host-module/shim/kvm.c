@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * <linux/kvm_host.h>: taking our hypercall, reaching guest memory, and learning
- * of a VM's end. kvm.ko is not changed: two of its functions are hooked.
+ * <linux/kvm_host.h>: handling the hypercall of DoubleDecker, accessing guest
+ * memory, and noticing the end of a VM. kvm.ko is not changed: two of its
+ * functions are hooked.
  */
 
 #include <linux/module.h>
@@ -19,13 +20,17 @@
 
 static u64 dd_number __read_mostly;
 
-/* Threads inside our hypercall; only the sum over all CPUs means anything. */
+/*
+ * Number of threads inside dd_kvm_hypercall(). A thread can be counted down on
+ * another CPU than up, so that only the sum over all CPUs is meaningful.
+ */
 static DEFINE_PER_CPU(long, dd_inside);
 
 /*
- * In place of ____kvm_emulate_hypercall(), for our number only. Leaves exactly
- * what the original leaves for a call that it handled, but does not pass its
- * tracepoint, kvm_hypercall, which KVM does not export.
+ * Replaces ____kvm_emulate_hypercall() for the hypercall number of DoubleDecker.
+ * It leaves the vCPU in the state in which the original leaves it after a call
+ * that it has handled, but does not pass the tracepoint kvm_hypercall, because
+ * KVM does not export it.
  */
 static int dd_kvm_hypercall(struct kvm_vcpu *vcpu, int cpl,
 			    int (*complete)(struct kvm_vcpu *vcpu))
@@ -50,8 +55,9 @@ static int dd_kvm_hypercall(struct kvm_vcpu *vcpu, int cpl,
 }
 
 /*
- * Ours: 64-bit guests whose registers and memory we may see, not a nested
- * guest's call that its hypervisor let through.
+ * Returns whether this is a hypercall of DoubleDecker: made by a 64-bit guest
+ * whose registers and memory the host may read, and not by a nested guest whose
+ * hypervisor did not intercept it.
  */
 static bool dd_kvm_is_ours(struct kvm_vcpu *vcpu)
 {
@@ -86,7 +92,7 @@ static struct dd_hook_set dd_diverting = {
 	.diverts = true,
 };
 
-/* Its only caller, kvm_destroy_vm(), is static: some compilers leave no function. */
+/* Its only caller, kvm_destroy_vm(), is static: some compilers inline it. */
 static struct dd_hook dd_destroy_hook = {
 	.symbol = "kvm_arch_pre_destroy_vm",
 	.call = dd_kvm_on_destroy,
@@ -112,7 +118,7 @@ int dd_kvm_attach(u64 number)
 {
 	int err;
 
-	/* The end must be seen of every VM that can begin. */
+	/* This hook comes first, so that the end of every VM that makes a call is noticed. */
 	dd_number = number;
 	err = dd_kvm_hook(&dd_observing);
 	if (err)
@@ -136,12 +142,12 @@ static bool dd_kvm_is_inside(void)
 void dd_kvm_detach(void)
 {
 	dd_hook_detach(&dd_diverting);
-	/* Those diverted but not yet counted. */
+	/* Waits for threads that are diverted but not yet counted. */
 	synchronize_rcu_tasks();
 	while (dd_kvm_is_inside())
 		msleep(10);
 	dd_hook_detach(&dd_observing);
-	/* Those counted down but not yet out of our code. */
+	/* Waits for threads that are counted down but have not left this module's code yet. */
 	synchronize_rcu_tasks();
 }
 
@@ -150,7 +156,7 @@ static struct kvm_memory_slot *dd_kvm_slot(struct kvm *kvm, u64 gfn)
 {
 	struct kvm_memory_slot *slot = __gfn_to_memslot(kvm_memslots(kvm), gfn);
 
-	/* Memory the host may not touch, and KVM's own slots. */
+	/* Memory that the host must not access, and slots that KVM uses internally. */
 	if (!slot || slot->id >= KVM_USER_MEM_SLOTS ||
 	    (slot->flags & (KVM_MEMSLOT_INVALID | KVM_MEM_GUEST_MEMFD)))
 		return NULL;
@@ -163,10 +169,11 @@ static bool dd_kvm_may_write(const struct kvm_memory_slot *slot)
 }
 
 /*
- * Takes references to pages of consecutive frames; returns how many it got. It
- * never waits: a page that is not in memory (swapped out, not yet received by a
- * migration, or withheld by a userfaultfd) ends the series, and so does what is
- * not ordinary memory, such as a device's registers (VM_IO, VM_PFNMAP).
+ * Takes references to the pages of consecutive frames and returns their number.
+ * It never waits: the series ends at a page that is not in memory (swapped out,
+ * not yet received by a migration, or withheld by a userfaultfd), and at
+ * mappings that are not ordinary memory, such as registers of a device (VM_IO,
+ * VM_PFNMAP).
  */
 static size_t dd_kvm_grab(const struct kvm_memory_slot *slot, u64 gfn, size_t count,
 			  unsigned int flags, struct page **pages)
@@ -180,8 +187,9 @@ static size_t dd_kvm_grab(const struct kvm_memory_slot *slot, u64 gfn, size_t co
 	if (more > 0)
 		got = more;
 	/*
-	 * Pages that NUMA balancing has unmapped to see who uses them are in
-	 * memory. On large hosts many of the pages that a guest reclaims are.
+	 * The fast path fails for pages that are in memory but were unmapped by
+	 * NUMA balancing, which observes from which nodes they are accessed. On
+	 * large hosts this concerns many of the pages that a guest reclaims.
 	 */
 	if (got < count && mmap_read_trylock(current->mm)) {
 		more = get_user_pages(from + got * PAGE_SIZE, count - got,
@@ -199,10 +207,13 @@ static void dd_kvm_release(struct page **pages, size_t count)
 		put_page(pages[count]);
 }
 
-/* Pages that are looked up together; their addresses are on the stack. */
+/* Number of pages that are looked up at a time; their addresses are on the stack. */
 #define DD_TOGETHER 32
 
-/* Whether a page came whole. Broken memory of a guest is no reason to panic. */
+/*
+ * Copies from a page of the guest and returns whether all of it could be read.
+ * An uncorrectable memory error in a guest's page must not panic the host.
+ */
 static bool dd_kvm_copy(void *to, struct page *page, size_t offset, size_t len)
 {
 	void *from = kmap_local_page(page);
@@ -213,8 +224,8 @@ static bool dd_kvm_copy(void *to, struct page *page, size_t offset, size_t len)
 }
 
 /*
- * Reads guest memory inside one page. Returns -EFAULT where the VM has no
- * memory, and -EAGAIN if the page is absent.
+ * Reads guest memory inside one page. Returns -EFAULT if the VM has no memory
+ * at this address or if the memory is broken, and -EAGAIN if the page is absent.
  */
 int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len)
 {
@@ -233,8 +244,9 @@ int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len)
 }
 
 /*
- * Fills pages of ours from consecutive frames of the guest, all of them or an
- * unknown part. Returns as dd_kvm_read() does.
+ * Copies consecutive frames of the guest to pages of the host. After an error,
+ * an unknown part of them has been copied. Returns the same values as
+ * dd_kvm_read().
  */
 int dd_kvm_fill(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count)
 {
@@ -264,8 +276,8 @@ int dd_kvm_fill(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count)
 }
 
 /*
- * Whether all these frames are ordinary memory that can be written without
- * waiting. A VMM may change that at any time: the write fails then.
+ * Returns whether all these frames are ordinary memory that can be written
+ * without waiting. The VMM may change that at any time; a later write then fails.
  */
 bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count)
 {
@@ -287,7 +299,7 @@ bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count)
 	return true;
 }
 
-/* Writes guest memory inside one page, if it is there. */
+/* Writes guest memory inside one page. Returns -EFAULT if that is impossible without waiting. */
 int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len)
 {
 	u64 gfn = gpa >> PAGE_SHIFT;
@@ -301,8 +313,9 @@ int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len)
 }
 
 /*
- * Whether these frames may be written now. It stays so for the rest of the
- * call: who switches dirty tracking on waits for kvm->srcu before it looks.
+ * Returns whether these frames may be written now. The result remains valid for
+ * the rest of the call, because KVM waits for readers of kvm->srcu when dirty
+ * tracking is switched on, before it reports dirty pages.
  */
 bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages)
 {
@@ -318,7 +331,7 @@ bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages)
 	return true;
 }
 
-/* Nothing of ours works without KVM: its symbols keep it loaded. */
+/* The module needs KVM: this reference to a symbol of kvm.ko keeps it loaded. */
 static void (*const dd_kvm_needed)(struct kvm *kvm) __used = kvm_put_kvm;
 
 #include "../../shim/hook.c"

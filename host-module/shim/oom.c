@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* <linux/oom.h>: the kernel found no memory and is about to kill a task for it. */
+/* <linux/oom.h>: the kernel has found no memory and is about to invoke the OOM killer. */
 
 #include <linux/notifier.h>
 #include <linux/oom.h>

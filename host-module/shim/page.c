@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* <linux/gfp.h>: the pages that hold what guests put. */
+/* <linux/gfp.h>: pages of the host that hold what guests put. */
 
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -7,21 +7,21 @@
 #include "host.h"
 
 /*
- * Without reclaim of any kind: a page of the cache is not worth evicting
- * something else for, neither while a guest waits nor in the background.
+ * No reclaim of any kind: caching a page does not justify the eviction of other
+ * memory, neither while a guest waits nor in the background.
  */
 #define DD_GFP ((GFP_HIGHUSER & ~__GFP_RECLAIM) | __GFP_NOWARN | \
 		__GFP_NORETRY | __GFP_NOMEMALLOC)
 
-/* Counted as memory that can be had back: KReclaimable and MemAvailable of /proc/meminfo. */
+/* Accounts a page as reclaimable: KReclaimable and MemAvailable of /proc/meminfo include it. */
 static void dd_page_account(struct page *page, long sign)
 {
 	mod_node_page_state(page_pgdat(page), NR_KERNEL_MISC_RECLAIMABLE, sign);
 }
 
 /*
- * Free pages of a node above the high watermark, up to which its reclaim frees
- * pages. Taking only these does not wake reclaim.
+ * Returns the number of free pages of a node above the high watermark. kswapd
+ * frees pages up to that mark; it is not woken if only these pages are taken.
  */
 static u64 dd_node_spare(int nid)
 {
@@ -43,7 +43,7 @@ static u64 dd_node_spare(int nid)
 	return spare;
 }
 
-/* Free pages of all nodes that may be taken. */
+/* Returns the number of free pages of all nodes that may be taken. */
 u64 dd_pages_spare(void)
 {
 	u64 spare = 0;
@@ -54,13 +54,16 @@ u64 dd_pages_spare(void)
 	return spare;
 }
 
-/* Allocates from a node, if it can spare that; returns how many there are then. */
+/*
+ * Allocates pages from a node as long as it can spare them. Returns how many of
+ * @pages are allocated then, including the first @got.
+ */
 static size_t dd_node_alloc(int nid, struct page **pages, size_t got, size_t count)
 {
 	while (got < count && dd_node_spare(nid) > count - got) {
 		size_t now = alloc_pages_bulk_node(DD_GFP | __GFP_THISNODE, nid, count, pages);
 
-		/* Some kernels give one at a time. */
+		/* Some kernels allocate one page at a time. */
 		if (now <= got)
 			break;
 		got = now;
@@ -69,8 +72,8 @@ static size_t dd_node_alloc(int nid, struct page **pages, size_t got, size_t cou
 }
 
 /*
- * Allocates as any caller that must not sleep: from what the kernel keeps free,
- * and wakes reclaim, which frees as much again.
+ * Allocates as any caller that must not sleep: from the pages that the kernel
+ * keeps free, and wakes kswapd, which frees as many again.
  */
 static size_t dd_floor_alloc(struct page **pages, size_t got, size_t count)
 {
@@ -85,8 +88,9 @@ static size_t dd_floor_alloc(struct page **pages, size_t got, size_t count)
 }
 
 /*
- * Fills in frame numbers; returns how many it got. The caller sets @below_floor
- * if the administrator grants the tier these pages even of a host that is short.
+ * Allocates pages, fills in their frame numbers and returns how many it got. The
+ * caller sets @below_floor if the administrator has guaranteed these pages to
+ * the memory tier even while the host is short of memory.
  */
 size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor)
 {
@@ -117,7 +121,7 @@ void dd_page_free(u64 frame)
 	__free_page(page);
 }
 
-/* Adds an owner to a page. Each of them frees it, and the last one in effect. */
+/* Adds an owner to a page. Each owner calls dd_page_free(); the last call frees the page. */
 void dd_page_share(u64 frame)
 {
 	struct page *page = pfn_to_page(frame);
@@ -126,7 +130,7 @@ void dd_page_share(u64 frame)
 	dd_page_account(page, 1);
 }
 
-/* The page has several owners. */
+/* Returns whether the page has several owners. */
 bool dd_page_shared(u64 frame)
 {
 	return page_ref_count(pfn_to_page(frame)) > 1;

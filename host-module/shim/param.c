@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* <linux/moduleparam.h>: parameters that can be read in sysfs, which those of Rust cannot. */
+/* <linux/moduleparam.h>: parameters in sysfs, because those of Rust modules do not appear there. */
 
 #include <linux/moduleparam.h>
 #include "host.h"

@@ -27,7 +27,7 @@ void dd_queue_destroy(void)
 	destroy_workqueue(dd_queue);
 }
 
-/* Waits for the work that is queued now. Other work may still be queued. */
+/* Waits for the work that is queued now. More work may be queued meanwhile. */
 void dd_queue_flush(void)
 {
 	flush_workqueue(dd_queue);
@@ -44,13 +44,13 @@ struct workqueue_struct *dd_queue_get(void)
 	return dd_queue;
 }
 
-/* The current process is being killed. */
+/* Returns whether the current task is being killed. */
 bool dd_dying(void)
 {
 	return fatal_signal_pending(current);
 }
 
-/* Between the steps of a long operation. */
+/* Called between the steps of a long operation. */
 void dd_cond_resched(void)
 {
 	cond_resched();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* <linux/shrinker.h>: memory reclaim asks the cache for pages. */
+/* <linux/shrinker.h>: memory reclaim takes pages from the cache. */
 
 #include <linux/sched/mm.h>
 #include <linux/shrinker.h>
 #include "host.h"
 
 /*
- * Objects of a call: each call looks at every VM, so that it should not be for
- * the kernel's default of 128.
+ * Number of objects to scan in a call. Each call looks at every VM, for which the
+ * kernel's default of 128 objects is too few.
  */
 #define DD_SHRINKER_BATCH 1024
 
@@ -43,7 +43,7 @@ void dd_shrinker_unregister(void)
 	shrinker_free(dd_shrinker);
 }
 
-/* What is done between these two counts as done in reclaim; for lockdep. */
+/* Lockdep treats what is done between these two calls as done in reclaim. */
 void dd_reclaim_enter(void)
 {
 	fs_reclaim_acquire(GFP_KERNEL);

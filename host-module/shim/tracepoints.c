@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* <linux/tracepoint.h>: the events of tracepoints.h, as Rust passes them. */
+/* <linux/tracepoint.h>: functions by which Rust passes the events of tracepoints.h. */
 
 #define CREATE_TRACE_POINTS
 #include "tracepoints.h"

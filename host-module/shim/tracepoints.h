@@ -3,9 +3,9 @@
  * <linux/tracepoint.h>: the events of the module. docs/tracepoints.md describes
  * them and their fields, and a test compares the two.
  *
- * Pages are pages of 4 KiB, and latencies are in nanoseconds. Words are copied
- * into the record, so that filters, histograms and BPF programs can use them.
- * There are neither pointers of the kernel nor session identifiers in any event.
+ * Pages are pages of 4 KiB, and latencies are in nanoseconds. Fields that are
+ * words are copied into the record, so that filters, histograms and BPF programs
+ * can use them. No event has kernel pointers or session identifiers.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM doubledecker_host

@@ -26,11 +26,11 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// Pages that a command evicts at most, because modules that register a generic netlink family wait
-/// for it, and all users of generic netlink for them.
+/// Maximum number of pages that a command evicts. A module that registers a generic netlink family
+/// waits for running commands, and all other users of generic netlink wait for that module.
 const STEP: u64 = 1 << 14;
 
-/// Microseconds that a get may wait for a device.
+/// Valid deadlines: microseconds that a get may wait for a device.
 const DEADLINES: core::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 
 /// The handlers of the family.
@@ -145,7 +145,8 @@ fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     let left = match (vm.weight(), vm.ssd_weight()) {
         (0, 0) => evict_session(&session),
-        // The pages in the other tier go when room is made there, and no others come.
+        // Pages in the tier without a weight are evicted when room is made there, and no more
+        // pages enter it.
         _ => 0,
     };
     reply.put_u64(Attribute::Left, left)
@@ -213,8 +214,8 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::Left, tier.used().saturating_sub(tier.limit()))
 }
 
-/// Evicts one step. The reply has the pages that were evicted and those that remain, so that the
-/// caller can repeat the command.
+/// Evicts up to [`STEP`] pages. The reply has the numbers of pages that were evicted and that
+/// remain, so that the caller can repeat the command.
 fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let (evicted, left) = match (args.vm_id(), args.pool_id()) {
         (None, None) => {

@@ -72,7 +72,7 @@ impl Latency {
         Self([const { Counter::new() }; HISTOGRAM_BUCKETS])
     }
 
-    /// Counts a call that took so many nanoseconds.
+    /// Counts a call with this duration.
     pub(crate) fn record(&self, nanoseconds: u64) {
         self.0[histogram_bucket(nanoseconds)].add(1);
     }

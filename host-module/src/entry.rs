@@ -15,7 +15,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 
-/// Called by kvm.c for every call with our number.
+/// Called by kvm.c for every hypercall with the number of DoubleDecker.
 ///
 /// # Safety
 ///
@@ -32,7 +32,7 @@ unsafe extern "C" fn dd_host_call(call: *const RawCall) -> u64 {
     }
 }
 
-/// Called by kvm.c when a VM has no users any more, in atomic context.
+/// Called by kvm.c, in atomic context, when the last reference to a VM was dropped.
 ///
 /// # Safety
 ///
@@ -42,26 +42,26 @@ unsafe extern "C" fn dd_host_vm_gone(kvm: *mut c_void) {
     let Some(host) = host() else { return };
     // SAFETY: By the function's contract.
     if let Some(vm) = unsafe { host.vms.table().remove(kvm as usize) } {
-        // SAFETY: The queue lives as long as KVM is hooked, which is how we came here.
+        // SAFETY: The queue lives as long as KVM is hooked, and this runs inside a hook.
         let queue = unsafe { queue::queue() };
-        // Not queued twice: it was in the table once.
+        // It is not queued twice, because it was in the table only once.
         let _ = queue.enqueue(vm);
     }
 }
 
-/// Called by shrinker.c: how many pages could be given back.
+/// Called by shrinker.c. Returns the number of pages that can be freed.
 #[no_mangle]
 extern "C" fn dd_host_shrinkable() -> c_ulong {
     host().map_or(0, shrinker::count) as c_ulong
 }
 
-/// Called by oom.c: gives pages back before a task is killed for memory, and returns their number.
+/// Called by oom.c. Gives pages back before the OOM killer runs and returns their number.
 #[no_mangle]
 extern "C" fn dd_host_rescue() -> c_ulong {
     host().map_or(0, shrinker::rescue) as c_ulong
 }
 
-/// Called by queue.c: evicts until the tier has room for the next puts.
+/// Called by queue.c. Evicts until the memory tier has room for the next puts.
 #[no_mangle]
 extern "C" fn dd_host_refill() {
     if let Some(host) = host() {
@@ -69,7 +69,7 @@ extern "C" fn dd_host_refill() {
     }
 }
 
-/// Called by shrinker.c: gives pages back and returns their number.
+/// Called by shrinker.c. Gives up to `pages` pages back and returns their number.
 #[no_mangle]
 extern "C" fn dd_host_shrink(pages: c_ulong) -> c_ulong {
     host().map_or(0, |host| shrinker::scan(host, pages as u64)) as c_ulong
@@ -78,7 +78,7 @@ extern "C" fn dd_host_shrink(pages: c_ulong) -> c_ulong {
 impl WorkItem for Vm {
     type Pointer = Arc<Vm>;
 
-    /// The VM is gone: KVM has destroyed it.
+    /// Removes the VM after KVM has destroyed it.
     fn run(this: Arc<Vm>) {
         this.leave();
         if let Some(host) = host() {

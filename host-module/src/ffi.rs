@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module's C: functions of the shim, and safe types over objects of the kernel. Each file here
-//! belongs to the file of the same name in `shim/`; [`table`] and [`random`] call the kernel itself.
+//! Interface to C: functions of the shims, and safe types over kernel objects. Each file here
+//! belongs to the file of the same name in `shim/`; [`table`] and [`random`] call the kernel
+//! directly.
 //!
-//! C calls the functions in `entry.rs`.
+//! The functions that C calls are in `entry.rs`.
 
 pub(crate) mod disk;
 pub(crate) mod kvm;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
-//! between VMs and inside each VM between its containers.
+//! between VMs, and within each VM between its containers.
 //!
 //! - [`entry`] (functions that C calls), [`control`] (netlink), [`shrinker`] (memory reclaim) and
 //!   [`call`] (the calls of guests) use the whole state, and [`stats`] collects its statistics;
 //! - [`state`] is the module's state: the memory tier and the VMs. The engine, `ddcore::host`,
 //!   decides about pages and evictions; this module provides the locks and the memory;
-//! - [`vm`] is a VM with its session, which has an index in shards, and pools;
+//! - [`vm`] is a VM with its session, which has pools and an index divided into shards;
 //! - [`tier`] is the memory tier with its pages, and [`ssd`] the SSD tier;
 //! - [`ffi`] and `shim/` are the interface to C, [`counters`] has the module's counters, and
 //!   [`stripe`] chooses among copies of data by processor.
@@ -18,12 +18,13 @@
 //!    registration of VMs; `Host::settings` (mutex): settings of the tier; `Ssd::control` (mutex):
 //!    devices;
 //! 2. `Registry::vm_list` (mutex): the list of VMs, and the choice of victims among them. Memory
-//!    reclaim takes it, so that its holder neither allocates nor waits for a task that does;
+//!    reclaim takes it. Its holder therefore neither allocates nor waits for a task that does;
 //! 3. `Session::entities` (mutex): evictions of a session. Memory reclaim takes it as well;
 //! 4. `Vm::current_session` (spin): session and sequence of a VM;
-//! 5. `Shard::index` (spin): a part of the index. Never two at once, and never together with
-//!    `Vm::current_session`;
-//! 6. `Deferrals::list` (spin), alone; `Log::open` (spin): the segment that a pool fills;
+//! 5. `Shard::index` (spin): a part of the index. A task never holds two of these at once, and none
+//!    together with `Vm::current_session`;
+//! 6. `Deferrals::list` (spin): deferred gets; no other lock is taken under it. `Log::open` (spin):
+//!    the segment that a pool fills;
 //!    `Ssd::devices` and `DeviceTable::devices` (spin): the devices. The latter exists once for each
 //!    stripe of processors; two of them are never held at once;
 //! 7. `Segment::inner` (spin): a segment of a device;
@@ -87,7 +88,7 @@ module! {
 /// Pages in a MiB.
 const MIB: u64 = 256;
 
-/// Publication of the state to callbacks, which ends when this is dropped.
+/// Makes the state accessible to callbacks until this is dropped.
 struct Publication(());
 
 impl Publication {
@@ -95,7 +96,7 @@ impl Publication {
     ///
     /// # Safety
     ///
-    /// The result is dropped before the state is, and no callback runs any more by then.
+    /// The result is dropped before the state, at a time when no callback runs.
     unsafe fn new(host: &Host) -> Self {
         // SAFETY: By the function's contract.
         unsafe { STATE.publish(host) };
@@ -109,8 +110,8 @@ impl Drop for Publication {
     }
 }
 
-/// The module. Fields are dropped from the first to the last: callers of the module are stopped
-/// before the state they work on is dropped.
+/// The module. Fields are dropped from the first to the last, so that all callers of the module are
+/// stopped before the state that they use is dropped.
 struct Module {
     _leave: Leave,
     _hooks: KvmHooks,
@@ -125,7 +126,7 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // Spinlocks sleep on such kernels, for which the module is neither written nor tested.
+        // Spinlocks sleep on such kernels, for which the module is neither designed nor tested.
         if cfg!(CONFIG_PREEMPT_RT) {
             pr_err!("kernels with PREEMPT_RT are not supported: boot one without it\n");
             return Err(EPERM);
@@ -183,7 +184,7 @@ fn admission() -> Result<Admission> {
     Ok(Admission { most, weight })
 }
 
-/// Returns the value of a parameter, which kernel 7.2 lends and 7.3 copies.
+/// Returns the value of a parameter. Linux 7.2 returns a reference to it, and 7.3 a copy.
 fn number(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }

@@ -2,10 +2,11 @@
 
 //! The SSD tier: pages of pools on block devices (`docs/decisions/0013-ssd-tier.md`).
 //!
-//! The index of a session knows a page by its place. [`device`] has the segments of a device,
-//! [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads pages for a
-//! get, [`deferred`] has the gets whose readers sleep meanwhile, and [`reclaim`] evicts segments by
-//! weight when few are free, and [`discard`] tells devices what they need not keep.
+//! The index of a session refers to a page of this tier by its place. [`device`] has the segments
+//! of a device, [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads
+//! pages for a get, [`deferred`] has the gets whose readers sleep in the guest meanwhile,
+//! [`reclaim`] evicts segments by weight when few are free, and [`discard`] discards the old pages
+//! of free ones.
 
 pub(crate) mod deferred;
 pub(crate) mod device;
@@ -40,13 +41,14 @@ use kernel::sync::atomic::{
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
-/// Pages that are put to places at a time, which bounds the memory on the stack.
+/// Number of pages that get places at a time. It bounds the size of arrays on the stack.
 const STEP: usize = 32;
 
-/// Milliseconds between two looks for segments that are not full and can be written.
+/// Milliseconds between two searches for segments that are not full and can be written.
 const HURRY_MS: u64 = 50;
 
-/// Time that a get may wait for a device, in microseconds, until the administrator sets another one.
+/// Time that a get may wait for a device, in microseconds, until the administrator sets another
+/// one.
 const DEADLINE_US: u64 = 20_000;
 
 /// All devices.
@@ -54,31 +56,31 @@ const DEADLINE_US: u64 = 20_000;
 pub(crate) struct Ssd {
     #[pin]
     devices: SpinLock<[Option<Arc<Device>>; MAX_DEVICES]>,
-    /// The same devices, for owners of places.
+    /// The same devices, for the owners of places.
     table: DeviceTable,
-    /// Devices come and go one at a time.
+    /// Serializes adding and removing devices.
     #[pin]
     pub(crate) control: Mutex<()>,
     /// The stamp of the last segment that was opened.
     sequence: Atomic<u64>,
-    /// Places of all devices.
+    /// Number of places of all devices.
     places: Atomic<u64>,
-    /// Whether a task queues segments that are not full.
+    /// Queueing of segments that are not full.
     hurrying: Single,
-    /// When one may begin to do that again, in milliseconds.
+    /// Time from which that may be done again, in milliseconds.
     hurry_due: Atomic<u64>,
-    /// Whether a task evicts segments.
+    /// Eviction of segments.
     reclaiming: Single,
     deadline_us: Atomic<u64>,
     /// A [`Waiting`].
     waiting: Atomic<u32>,
-    /// Pages that are read for gets that were deferred.
+    /// Number of pages that are kept for deferred gets.
     deferred: Atomic<u64>,
-    /// Whether a task forgets deferred gets that have not come again.
+    /// Removal of deferred gets that guests have not repeated.
     watching: Single,
-    /// Devices whose reads take long on average.
+    /// Number of devices whose reads take long on average.
     slow: Atomic<u32>,
-    /// The sum of what the VMs have published.
+    /// The sum of the standings that the VMs have published.
     standing: Standing<Number>,
     born: Instant<Monotonic>,
 }
@@ -113,7 +115,7 @@ impl Ssd {
         &self.standing
     }
 
-    /// Returns the number of places, which is the capacity of the tier in pages.
+    /// Returns the capacity of the tier in pages, which is the number of its places.
     pub(crate) fn places(&self) -> u64 {
         self.places.load(Relaxed)
     }
@@ -189,8 +191,8 @@ impl Ssd {
         devices.iter().skip(from).flatten().next().cloned()
     }
 
-    /// Adds a device. The error is `ENOSPC` if there are as many as there may be. The caller holds
-    /// `control`.
+    /// Adds a device. The error is `ENOSPC` if the tier has [`MAX_DEVICES`] devices already. The
+    /// caller holds `control`.
     pub(crate) fn add(&self, open: impl FnOnce(usize) -> Result<Arc<Device>>) -> Result<u32> {
         let free = self.devices.lock().iter().position(Option::is_none);
         let number = free.ok_or(ENOSPC)?;
@@ -203,7 +205,7 @@ impl Ssd {
         Ok(number as u32)
     }
 
-    /// Forgets a device that has no pages any more. The caller holds `control`.
+    /// Removes a device that no longer has any pages. The caller holds `control`.
     pub(crate) fn forget(&self, number: usize) {
         let device = self.devices.lock().get_mut(number).and_then(Option::take);
         if let Some(device) = &device {
@@ -213,16 +215,16 @@ impl Ssd {
         if device.is_some() && tracepoints::ssd_state_is_on() {
             tracepoints::ssd_state(number as u32, c"gone");
         }
-        // Closed without the lock.
+        // Dropping the last reference closes the device, which sleeps, so that no lock may be held.
         drop(device);
     }
 
-    /// Takes places out of the capacity.
+    /// Subtracts places from the capacity.
     fn lose(&self, places: u64) {
         self.places.fetch_sub(places, Relaxed);
     }
 
-    /// Notes another owner of a place that the index has. Returns `false` if there is no such place.
+    /// Adds an owner to a place that the index has. Returns `false` if there is no such place.
     pub(crate) fn hold(&self, place: Place) -> bool {
         let held = self
             .table
@@ -230,7 +232,7 @@ impl Ssd {
         held.unwrap_or(false)
     }
 
-    /// Lets go of a place, whose page is gone.
+    /// Drops an owner of a place.
     pub(crate) fn release(&self, place: Place) {
         self.table
             .with(place.device, |device| device.release(place.number));
@@ -251,7 +253,7 @@ impl Ssd {
         for (sum, (page, index)) in sums.iter_mut().zip(pages[..count].iter().zip(run.index..)) {
             *sum = page.as_ref()?.checksum(seed(index))?;
         }
-        // The second time a segment was opened before.
+        // The second attempt follows the opening of a segment.
         for _ in 0..2 {
             match log.fill(self, writer, &mut pages[..count], &sums[..count]) {
                 Filled::Pages(count, stamp) => return Some((count, stamp)),
@@ -298,7 +300,8 @@ impl Ssd {
         }
     }
 
-    /// Returns whether so much waits to be written that what can wait should not be put.
+    /// Returns whether so many pages wait to be written that work which can wait should not add
+    /// more.
     pub(crate) fn is_busy(&self) -> bool {
         let mut from = 0;
         while let Some(device) = self.next_device(from) {
@@ -310,11 +313,11 @@ impl Ssd {
         true
     }
 
-    /// Writes what pools have put into segments that are not full, because too much waits. This is done
-    /// in the background, by one task at a time.
+    /// Queues segments that are not full to be written, because too many pages wait. One task at a
+    /// time does this in the background.
     pub(crate) fn hurry(&self) {
         let (now, due) = (self.milliseconds(), self.hurry_due.load(Relaxed));
-        // This looks at all segments.
+        // The work visits all segments, so that it is not done more often.
         if now < due || !self.hurrying.claim() {
             return;
         }

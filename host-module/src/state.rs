@@ -20,16 +20,16 @@ use ddcore::host::evict::Freed;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-/// The state, while callbacks of the kernel may reach it: hooks, netlink family, shrinker and work
-/// queue end before it does, and each waits for its callbacks.
+/// The state, as long as callbacks of the kernel may use it. Hooks, netlink family, shrinker and
+/// work queue end before the state does, and each of them waits for its callbacks.
 pub(crate) static STATE: Published<Host> = Published::new();
 
-/// Returns the state. For callbacks of the kernel only.
+/// Returns the state. Only callbacks of the kernel may call this.
 pub(crate) fn host() -> Option<&'static Host> {
     STATE.get()
 }
 
-/// State of the host module. One instance lives from load to unload.
+/// State of the host module. One instance exists from load to unload.
 #[pin_data]
 pub(crate) struct Host {
     pub(crate) tier: Arc<Tier>,
@@ -44,7 +44,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Allocates a host without VMs, with a tier of `capacity` pages.
+    /// Allocates a host without VMs and with a memory tier of `capacity` pages.
     pub(crate) fn new(capacity: u64, admission: Admission) -> Result<Pin<KBox<Self>>> {
         let tier = Arc::new(Tier::new(capacity), quietly())?;
         let ssd = Ssd::new()?;
@@ -60,10 +60,10 @@ impl Host {
         )
     }
 
-    /// Sets how the tier is divided.
+    /// Sets how the memory tier is divided.
     pub(crate) fn set_mode(&self, mode: Mode) {
         if mode == Mode::GlobalFifo {
-            // Pages that are put from now on must be younger than all present ones.
+            // Pages that are put from now on must be younger than all pages in the tier.
             let vm_list = self.vms.lock();
             for session in vm_list.vms().iter().filter_map(|vm| vm.session()) {
                 self.tier.follow(&session.clock);

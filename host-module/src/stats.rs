@@ -109,7 +109,8 @@ fn counted_stats(session: &Session, number: u32, pool: &Pool) -> PoolStats {
     pool.stats(&counted(TierKind::Memory), &counted(TierKind::Ssd))
 }
 
-/// Returns the statistics of a pool. Guests ask for them, so that no lock of the host is taken.
+/// Returns the statistics of a pool. This takes no lock of the host, because guests request the
+/// statistics.
 pub(crate) fn pool_stats(vm: &Vm, session: &Session, pool: u32) -> Option<PoolStats> {
     let place = session.pool(pool)?;
     Some(PoolStats {

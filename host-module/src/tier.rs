@@ -13,7 +13,7 @@ use kernel::time::{Instant, Monotonic};
 /// The accounting of the memory tier.
 pub(crate) struct Tier {
     accounts: ddcore::host::tier::Tier<Number>,
-    /// When the clock of its limit started.
+    /// Time at which the clock of the limit started.
     born: Instant<Monotonic>,
 }
 
@@ -25,7 +25,7 @@ impl Tier {
         }
     }
 
-    /// Returns the time since the clock started, by which the limit rises.
+    /// Returns the milliseconds since the clock started. The limit rises with this time.
     pub(crate) fn milliseconds(&self) -> u64 {
         self.born.elapsed().as_millis().max(0) as u64
     }

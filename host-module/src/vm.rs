@@ -3,8 +3,8 @@
 //! A registered VM: its identity and its session.
 //!
 //! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
-//! [`shard`]s, and [`teardown`] ends it. [`charge`] decides which cgroup is charged for memory of
-//! the VM. [`scratch`] is the memory of a call, and [`allowance`] bounds the events about a VM.
+//! [`shard`]s, and [`teardown`] ends it. [`charge`] determines which cgroup is charged for memory
+//! of the VM. [`scratch`] is the memory of a call, and [`allowance`] bounds the events about a VM.
 
 pub(crate) mod allowance;
 pub(crate) mod charge;
@@ -39,19 +39,20 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::task::Task;
 use kernel::workqueue::{impl_has_work, new_work, Work};
 
-/// The weight in the SSD tier of a VM for which the administrator has set none: that in the memory
-/// tier.
+/// Means that the administrator has set no weight in the SSD tier, so that it equals that in the
+/// memory tier.
 const SAME: u32 = u32::MAX;
 
 /// A VM, from its first registration until KVM destroys it.
 #[pin_data]
 pub(crate) struct Vm {
-    /// Counted from 1, as administrators see it.
+    /// Number by which administrators refer to the VM, counted from 1.
     pub(crate) number: u32,
-    /// Process of the VMM when the VM came, in the initial namespace: events tell it.
+    /// Process ID of the VMM at the first registration, in the initial PID namespace, as reported
+    /// in events.
     pid: u32,
-    /// The process itself. A VM outlives it where another process holds the VM's descriptor, and
-    /// its number may be anybody's then.
+    /// The process itself. If another process holds the VM's file descriptor, the VM outlives this
+    /// one, whose ID may then be reused.
     process: ARef<Task>,
     weight: Atomic<u32>,
     /// The weight in the SSD tier, or [`SAME`].
@@ -103,7 +104,7 @@ impl ddcore::host::room::Vm for Vm {
 }
 
 impl Vm {
-    /// A VM of the calling process, without a session.
+    /// Creates a VM of the calling process, without a session.
     pub(crate) fn new(
         number: u32,
         weight: u32,
@@ -137,8 +138,8 @@ impl Vm {
         &self.scratch
     }
 
-    /// Returns the number of the VMM's process as the caller's namespace has it; 0 if the process
-    /// is gone, or is not in that namespace.
+    /// Returns the process ID of the VMM in the caller's PID namespace, or 0 if the process has
+    /// ended or is not in that namespace.
     pub(crate) fn process(&self) -> u32 {
         self.process.tgid_nr_ns(None) as u32
     }
@@ -165,7 +166,7 @@ impl Vm {
         self.settle();
     }
 
-    /// Publishes the weights and, in the memory tier, what the VM lends.
+    /// Publishes the weights to both tiers and, in the memory tier, the pages that the VM lends.
     fn settle(&self) {
         settle(&self.tier, self);
         if let Some(session) = self.session() {
@@ -176,24 +177,24 @@ impl Vm {
             .publish_weight(self.ssd.standing(), weight);
     }
 
-    /// Returns the pages of the SSD tier that the VM is entitled to.
+    /// Returns the number of pages of the SSD tier to which the VM is entitled.
     pub(crate) fn ssd_entitlement(&self) -> u64 {
         let all = self.ssd.standing().weight();
         part(self.ssd.places(), self.ssd_standing.weight(), all)
     }
 
-    /// Returns the pages that the VM is entitled to.
+    /// Returns the number of pages of the memory tier to which the VM is entitled.
     pub(crate) fn entitlement(&self) -> u64 {
         entitlement(&self.tier, self)
     }
 
-    /// The current session, if the guest is registered.
+    /// Returns the current session, if the guest is registered.
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
         self.current_session.lock().session().cloned()
     }
 
-    /// Checks a call. Returns its session, or the reason to refuse it. After a rollback the VM has
-    /// neither a session nor pages.
+    /// Checks the session and the sequence number of a call. Returns the session, or the reason for
+    /// which the call is refused. After a rollback the VM has neither a session nor pages.
     pub(crate) fn enter(
         &self,
         session: u64,
@@ -207,7 +208,7 @@ impl Vm {
         judged
     }
 
-    /// Begins a session in place of the one before.
+    /// Begins a session, which replaces the previous one.
     pub(crate) fn register(&self, session: Arc<Session>) {
         let old = self.current_session.lock().begin(session.id, session);
         self.settle();
@@ -228,7 +229,7 @@ impl Vm {
         }
     }
 
-    /// Ends whatever session there is.
+    /// Ends the current session, if there is one.
     pub(crate) fn leave(&self) {
         let ended = self.current_session.lock().close();
         if let Some(ended) = ended {
@@ -236,8 +237,8 @@ impl Vm {
         }
     }
 
-    /// Frees the pages of a session that ended. Calls still under way in it end on their own; what
-    /// they leave goes when the last of them drops the session.
+    /// Frees the pages of a session that has ended. Calls that are still running in it may store
+    /// more pages, which are freed when the last of these calls drops the session.
     fn ended(&self, session: &Arc<Session>) {
         self.settle();
         if tracepoints::vm_unregister_is_on() {
@@ -257,7 +258,7 @@ impl Vm {
         self.send(event, None, &[]);
     }
 
-    /// Sends an event about this VM, unless there were too many of it.
+    /// Sends an event about this VM, unless there were too many in the current second.
     pub(crate) fn send(&self, event: Event, more: Option<(Attribute, u32)>, name: &[u8]) {
         if !self.events.lock().take() {
             totals().events_dropped.add(1);

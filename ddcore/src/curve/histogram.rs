@@ -8,7 +8,7 @@ const STEPS: usize = 4;
 /// Distances up to `1 << SMALLEST` pages share the first bucket.
 const SMALLEST: u32 = 4;
 
-/// Points of a curve: up to `1 << 36` pages, 256 TiB.
+/// Number of points of a curve, which covers up to `1 << 36` pages (256 TiB).
 pub const POINTS: usize = 1 + STEPS * 32;
 
 /// One point of a curve.
@@ -16,7 +16,7 @@ pub const POINTS: usize = 1 + STEPS * 32;
 pub struct Point {
     /// Size of the store in pages.
     pub pages: u64,
-    /// Hits that it would have had.
+    /// Number of hits that the store would have had.
     pub hits: u64,
 }
 
@@ -44,7 +44,8 @@ impl Histogram {
         let below = if last == 0 { 0 } else { limit(last - 1) };
         let width = limit(last) - below;
         let inside = (pages - below.min(pages)).min(width);
-        // count * inside / width, in parts, because the kernel has no division of 128 bits.
+        // This is count * inside / width, computed in parts, because the kernel has no 128-bit
+        // division.
         let count = self.buckets[last];
         whole + count / width * inside + (count % width).saturating_mul(inside) / width
     }

@@ -56,7 +56,7 @@ fn what_is_gone_is_not_reused() {
     assert_eq!(curve.hits(u64::MAX), 0);
 }
 
-/// All reads of a loop have the same distance, also at a low sampling rate.
+/// All reads of a loop have the same distance, even at a low sampling rate.
 #[test]
 fn a_loop_is_a_cliff() {
     let mut curve = curve(1024);
@@ -72,7 +72,7 @@ fn a_loop_is_a_cliff() {
     assert!(ratio(125_000) > 0.85, "{}", ratio(125_000));
 }
 
-/// A skewed load agrees with the exact stack at one sample in sixteen and less.
+/// For a skewed load the sampled curve agrees with the exact stack at low sampling rates.
 #[test]
 fn sampled_curves_are_within_their_error() {
     let (mut curve, mut stack) = (curve(1024), Stack::default());
@@ -107,8 +107,8 @@ fn sampled_curves_are_within_their_error() {
 }
 
 proptest! {
-    /// Without sampling and with one or two keys in each group, places are nearly exact, and the
-    /// slots add up.
+    /// Without sampling and with one or two keys in each group, positions are nearly exact, and the
+    /// counts of the groups add up to the number of keys.
     #[test]
     fn unsampled_curves_follow_the_stack(ops in prop::collection::vec((0u8..8, 0u64..60), 0..800)) {
         let (mut curve, mut stack) = (curve(64), Stack::default());

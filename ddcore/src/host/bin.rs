@@ -6,11 +6,11 @@ use super::session::Session;
 use super::tally::Tally;
 use crate::index::Removed;
 
-/// The most pages that a step under a lock removes.
+/// Maximum number of pages that a step under a lock removes.
 pub const SIZE: usize = 64;
 
-/// Pages that left the index in one step under a lock. They are freed when the bin is dropped, which
-/// must be after the lock is released.
+/// Pages that left the index in one step under a lock. They are freed when the bin is dropped,
+/// which must be after the lock is released.
 pub struct Bin<P> {
     pages: [Option<P>; SIZE],
     count: usize,
@@ -41,19 +41,19 @@ impl<P> Bin<P> {
         }
     }
 
-    /// Subtracts the pages added from the numbers of pages of the session and of its pools, and
-    /// releases their room in the tier. Must be called once, when all pages are added.
+    /// Subtracts the added pages from the numbers of pages of the session and of its pools, and
+    /// releases their room in the tier. Must be called once, when all pages have been added.
     #[inline]
     pub fn settle(&mut self, session: &impl Session<Page = P>) {
         session.sub_used(&self.tally.subtract(session));
     }
 
-    /// Returns the places of its pages.
+    /// Returns the slots of the pages.
     pub fn pages(&mut self) -> &mut [Option<P>] {
         &mut self.pages
     }
 
-    /// Returns the number of pages added.
+    /// Returns the number of pages that were added.
     pub const fn count(&self) -> usize {
         self.count
     }

@@ -5,32 +5,32 @@
 use crate::index::Batch;
 use ddabi::request::MAX_PAGES;
 
-/// Most pages of a call.
+/// Maximum number of pages of a call.
 const MOST: usize = MAX_PAGES as usize;
 
 /// A page of a tier. It has one owner, and is freed when it is dropped.
 pub trait Page: Sized {
-    /// Returns the handle by which the index knows the page.
+    /// Returns the handle by which the index refers to the page.
     fn handle(&self) -> u64;
 
     /// Passes the page to the index, which keeps only its handle.
     fn keep(self);
 }
 
-/// The pages of a call, by their place in it. Too large for the stack of a kernel.
+/// The pages of a call, by their position in it. The value is too large for a kernel stack.
 pub struct Carried<P> {
-    /// The pages. Between two calls there are none.
+    /// The pages. There are none between two calls.
     pub pages: [Option<P>; MOST],
-    /// The handles by which the index is to know the pages of a put.
+    /// The handles by which the index is to refer to the pages of a put.
     pub handles: [u64; MOST],
-    /// Where the pages belong in the index. Between two calls it is empty.
+    /// The parts of the pages, for the index. It is empty between two calls.
     pub batch: Batch,
     /// The lists that the pages of a get were on.
     pub owners: [u16; MOST],
 }
 
 impl<P> Carried<P> {
-    /// Creates places for the pages of a call, without pages.
+    /// Creates a value without pages.
     pub const fn new() -> Self {
         Self {
             pages: [const { None }; MOST],

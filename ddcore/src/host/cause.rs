@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The reason for which pages are evicted. It decides nothing: owners report it when they are traced.
+//! The reason for which pages are evicted. It is only reported by the tracepoints of the owner and
+//! has no other effect.
 
 /// The reason for an eviction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -11,9 +12,9 @@ pub enum Cause {
     Reserve,
     /// The host is short of memory.
     Shortage,
-    /// The VM or the pool keeps no pages in the tier any more.
+    /// The VM or the pool may no longer keep pages in the tier.
     Weight,
-    /// An administrator has asked for it.
+    /// An administrator has requested the eviction.
     Command,
     /// The SSD tier needs a free segment.
     Segment,

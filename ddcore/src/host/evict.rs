@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Eviction within a session: the oldest pages of a pool, from one shard after the other. Pages of a
-//! pool that is in both tiers are [demoted](super::relocate) instead.
+//! Eviction of the oldest pages of a pool of a session, from one shard after the other. Pages of a
+//! pool that uses both tiers are [demoted](super::relocate) instead.
 
 use super::bin::Bin;
 use super::carried::Page;
@@ -17,25 +17,25 @@ use crate::index::{age, Index, Reason, Storage, BLOCK_PAGES};
 use crate::number::Number;
 use crate::partition::{collect, entitle, Entity, Victims, POOL_VICTIMS};
 
-/// Pages of one shard in a turn.
+/// Maximum number of pages that are evicted from a shard in a turn.
 pub(super) const TURN: u64 = Fresh::SIZE as u64;
 
 /// The pages that left the memory tier.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Freed {
-    /// Pages that are in no tier any more.
+    /// Number of pages that are no longer in any tier.
     pub evicted: u64,
-    /// Pages that are in the SSD tier.
+    /// Number of pages that are in the SSD tier now.
     pub demoted: u64,
 }
 
 impl Freed {
-    /// Returns the number of all of them.
+    /// Returns the sum of both.
     pub const fn total(&self) -> u64 {
         self.evicted + self.demoted
     }
 
-    /// Counts evicted pages.
+    /// Creates a value for pages that were all evicted.
     pub const fn evicted(pages: u64) -> Self {
         Self {
             evicted: pages,
@@ -44,19 +44,20 @@ impl Freed {
     }
 }
 
-/// How pages of a VM leave the memory tier by weight.
+/// Parameters of an eviction by weight from a VM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
-    /// The pages that the VM is entitled to.
+    /// Number of pages to which the VM is entitled.
     pub(super) entitlement: u64,
-    /// Whether pages of pools in both tiers are demoted, as far as the SSD tier takes them now.
+    /// Whether pages of pools that use both tiers are demoted, if the SSD tier currently accepts
+    /// them.
     pub(super) demotes: bool,
     /// The reason.
     pub(super) cause: Cause,
 }
 
-/// Evicts up to `pages` of a pool: from each shard in turn, the oldest of the class that the policy
-/// chooses. They go to a stock if one is given. Returns their number.
+/// Evicts up to `pages` pages of a pool: from one shard after the other, the oldest pages of the
+/// class that the policy chooses. Adds them to `stock` if it is given. Returns their number.
 pub fn evict<S: Session>(
     session: &S,
     (pool, cause): (u32, Cause),
@@ -73,7 +74,7 @@ pub fn evict<S: Session>(
     while evicted < pages && dry < session.shards() {
         let shard = turn as usize % session.shards();
         turn = turn.wrapping_add(1);
-        // The class is chosen once per turn, and again if it has no page left.
+        // The class is chosen once per turn, and again if it has no pages left.
         let mut chosen = None;
         let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |index| {
             if chosen.is_none_or(|list| list::used(index, list..list + 1) == 0) {
@@ -93,8 +94,8 @@ pub fn evict<S: Session>(
     evicted
 }
 
-/// Evicts up to `most` pages of a session, of one pool after the other. The guest gets notices, as
-/// far as there is room for them. Returns the number of pages.
+/// Evicts up to `most` pages of a session, from one pool after the other. Queues as many eviction
+/// notices for the guest as fit. Returns the number of pages.
 pub fn evict_all<S: Session>(session: &S, most: u64, cause: Cause) -> u64 {
     let mut evicted = 0;
     for pool in 0..session.pool_count() {
@@ -106,9 +107,9 @@ pub fn evict_all<S: Session>(session: &S, most: u64, cause: Cause) -> u64 {
     evicted
 }
 
-/// Evicts the pages that a pool holds now, up to `most`. Pages put during the call may stay, so that
-/// a guest that puts as fast as pages are evicted cannot keep the caller here. Returns the number of
-/// pages.
+/// Evicts up to `most` of the pages that a pool has when the call begins. Pages that are put during
+/// the call may stay, so that a guest that puts as fast as pages are evicted cannot delay the
+/// caller forever. Returns the number of pages.
 pub fn evict_pool<S: Session>(session: &S, (pool, cause): (u32, Cause), most: u64) -> u64 {
     let wanted = counted(session, pool, TierKind::Memory).used.min(most);
     let evicted = evict(session, (pool, cause), wanted, None::<&()>);
@@ -116,8 +117,8 @@ pub fn evict_pool<S: Session>(session: &S, (pool, cause): (u32, Cause), most: u6
     evicted + evict_ssd(session, (pool, cause), wanted.min(most - evicted), u64::MAX)
 }
 
-/// Evicts the oldest pages of a pool in the SSD tier: up to `pages`, whose stamps are at most `last`.
-/// Returns their number.
+/// Evicts up to `pages` of the oldest pages of a pool in the SSD tier whose stamps are at most
+/// `last`. Returns their number.
 pub fn evict_ssd<S: Session>(
     session: &S,
     (pool, cause): (u32, Cause),
@@ -131,7 +132,7 @@ pub fn evict_ssd<S: Session>(
             let step = TURN.min(pages - evicted);
             let got = from_shard(session, shard, step, None::<&()>, |store| {
                 let stamp = store.oldest_stamp(list)?;
-                // The next block may be of a segment that stays.
+                // The next block may belong to a segment that stays.
                 (stamp <= last).then(|| (list, store.oldest_pages(list)))
             });
             if got == 0 {
@@ -153,10 +154,11 @@ pub fn oldest_ssd_stamp<S: Session>(session: &S, pool: u32) -> Option<u64> {
     (0..session.shards()).filter_map(oldest).min()
 }
 
-/// Removes up to `pages` of a session from the memory tier, by Algorithm 1 among its pools: a guest
-/// with its pages in a thousand pools gives a batch like any other. Returns their number.
+/// Removes up to `pages` pages of a session from the memory tier. Algorithm 1 chooses among the
+/// pools, repeatedly if necessary, so that a guest with its pages in a thousand pools loses a full
+/// batch like any other guest. Returns the numbers of pages.
 ///
-/// If the VM uses spare pages of its peers, its pools share what it holds.
+/// If the VM uses spare pages of other VMs, its pools divide the pages that the VM has.
 pub(super) fn evict_by_weight<S>(
     session: &S,
     pages: u64,
@@ -170,7 +172,8 @@ where
     let mut demoted = 0;
     let all = collect(pages, pages, choose, |pool, pages| {
         let pool = pool as u32;
-        // A demoted page keeps its memory until it is written, so that it is not for the stock.
+        // A demoted page occupies its memory until it is written, so that it cannot be added to the
+        // stock.
         let moved = match how.demotes && stock.is_none() && session.ssd_share(pool) > 0 {
             true => demote(session, pool, pages),
             false => 0,
@@ -184,10 +187,11 @@ where
     }
 }
 
-/// Evicts up to `pages` of a session by the weights of its pools, because the host needs memory.
-/// Returns their number.
+/// Evicts up to `pages` pages of a session by the weights of its pools, because the host needs
+/// memory. Returns their number.
 pub(super) fn shrink<S: Session>(session: &S, pages: u64) -> u64 {
-    // Only the pages that will be left are divided: a pool within its part of them gives none.
+    // The pools divide only the pages that will remain. A pool that has no more than its part of
+    // them loses no page.
     let left = session.used().saturating_sub(pages);
     let choose = || choose(session, TURN, |_| left);
     collect(pages, TURN, choose, |pool, pages| {
@@ -196,8 +200,8 @@ pub(super) fn shrink<S: Session>(session: &S, pages: u64) -> u64 {
     })
 }
 
-/// Chooses the pools of evictions of `turn` pages. `divide` returns the pages that are divided among
-/// the pools, from the number that they hold.
+/// Chooses pools for evictions of `turn` pages each. `divide` maps the number of pages that the
+/// pools have to the number that is divided among them.
 fn choose<S: Session>(
     session: &S,
     turn: u64,
@@ -213,8 +217,8 @@ fn choose<S: Session>(
     victims
 }
 
-/// Writes weight and use of each pool into `pools`, which has room for all, and returns that part
-/// of it.
+/// Writes the weight and the usage of each pool into `pools`, and returns the part of it that was
+/// written.
 pub(super) fn entities<'a, S: Session>(session: &S, pools: &'a mut [Entity]) -> &'a mut [Entity] {
     let count = (session.pool_count() as usize).min(pools.len());
     let pools = &mut pools[..count];
@@ -240,7 +244,7 @@ pub(super) fn oldest_age<S: Session>(session: &S, now: u64) -> Option<u64> {
     (0..session.shards()).filter_map(oldest).max()
 }
 
-/// Evicts up to `pages` that are at least `least` old. Returns their number.
+/// Evicts up to `pages` pages whose age is at least `least`. Returns their number.
 pub(super) fn evict_aged<S: Session>(
     session: &S,
     (now, least): (u64, u64),
@@ -251,7 +255,7 @@ pub(super) fn evict_aged<S: Session>(
     for shard in 0..session.shards() {
         let mut list = 0;
         while evicted < pages {
-            // One list in a turn, whose pool is known afterwards.
+            // A turn evicts from one list only, so that the pool of its pages is known afterwards.
             let mut chosen = None;
             let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |index| {
                 let lists = index.storage().lists().len();
@@ -280,8 +284,8 @@ pub(super) fn evict_aged<S: Session>(
     evicted
 }
 
-/// Evicts up to `pages` from a shard, as long as `choose` names a list, and the most pages to evict
-/// from it until it is asked again. Returns their number.
+/// Evicts up to `pages` pages from a shard, as long as `choose` returns a list, together with the
+/// maximum number of pages to evict from it before `choose` is called again. Returns their number.
 #[inline(never)]
 fn from_shard<S: Session>(
     session: &S,
@@ -297,7 +301,8 @@ fn from_shard<S: Session>(
             let Some((list, most)) = choose(index) else {
                 break;
             };
-            // The blocks behind these may be younger.
+            // Blocks that follow in this list may be younger than those of another list, so that
+            // `choose` is called again.
             let got = index.remove_oldest(list, left.min(most), Reason::Eviction, |removed| {
                 fresh.add(&removed);
                 bin.add(session, removed);

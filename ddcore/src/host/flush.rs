@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Flushes: page ranges that a guest no longer needs.
+//! Flushes of page ranges that a guest no longer needs.
 
 use super::bin::Bin;
 use super::run::discard;
@@ -11,8 +11,9 @@ use crate::request::Range;
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::request::{Run, MAX_PAGES};
 
-/// Bound of the work of a call: it removes this number of pages, or examines as many blocks as take
-/// the same time. The vCPU runs no task of the guest during the call.
+/// Bound of the work of a call: it removes this number of pages, or examines a number of blocks
+/// that takes the same time. It is bounded because the vCPU runs no task of the guest during the
+/// call.
 const EFFORT: u32 = MAX_PAGES;
 
 /// Cost of a search for a file in a shard that has none of its pages, in units of removed pages.
@@ -26,7 +27,8 @@ impl Effort {
     /// The effort of a call that ends after about a millisecond and reports which ranges are done.
     pub const BOUNDED: Self = Self(EFFORT);
 
-    /// The effort of a call without an answer, whose guest could not ask for the rest.
+    /// The effort of a call without an answer, after which the guest would not know which ranges to
+    /// repeat.
     pub const UNBOUNDED: Self = Self(u32::MAX);
 
     fn is_left(&self) -> bool {
@@ -49,13 +51,13 @@ pub struct FlushProgress {
 /// Result of a flush of a range.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Flushed {
-    /// Pages that were freed.
+    /// Number of pages that were freed.
     pub pages: u64,
-    /// Whether the range is finished, so that the guest need not ask for it again.
+    /// Whether the range is finished, so that the guest need not repeat it.
     pub done: bool,
 }
 
-/// Frees the pages of a range, as far as the effort of the call allows.
+/// Frees pages of a range until the call has reached its limit of effort.
 pub fn flush<S: Session>(
     session: &S,
     range: &Range,
@@ -121,9 +123,9 @@ fn flush_where<S: Session>(
     })
 }
 
-/// Works on one shard after the other in steps, from where the last call with this range ended. If
-/// the calling task is killed, it returns after the current step; the other pages are freed with
-/// the VM.
+/// Processes one shard after the other in steps, beginning where the last call with this range
+/// ended. If the calling task is killed, it returns after the current step, because the remaining
+/// pages are freed together with the VM.
 fn flush_shards<S: Session>(
     session: &S,
     range: &Range,

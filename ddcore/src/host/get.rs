@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Gets. The data of a page is copied after the page has left the index, and therefore without a
-//! lock.
+//! Gets. The data of a page is copied without a lock, after the page was removed from the index.
 
 use super::carried::Carried;
 use super::list;
@@ -9,8 +8,9 @@ use super::run::{self, spoil};
 use super::session::{Count, Session};
 use ddabi::request::Run;
 
-/// Takes the pages of some runs out of the index, to their places in `carried`. Returns the numbers
-/// of pages, which the caller must report with [`Session::sub_used`] once they are freed.
+/// Takes the pages of some runs out of the index and stores them at their positions in `carried`.
+/// Returns the numbers of pages, which the caller must report with [`Session::sub_used`] once the
+/// pages are freed.
 pub fn take<S: Session>(
     session: &S,
     runs: impl Iterator<Item = (Run, usize)>,
@@ -28,10 +28,10 @@ pub fn take<S: Session>(
     })
 }
 
-/// Copies a run that was taken out to the guest, as a whole or not at all. `write` writes a page
-/// into a frame of the guest and returns whether it succeeded. If a page is missing, the others
-/// count as flushed, because the guest's map does not have them any more. Returns whether the run
-/// was copied.
+/// Copies a run that was taken out of the index to the guest, as a whole or not at all. `write`
+/// writes a page into a frame of the guest and returns whether it succeeded. If the run is not
+/// copied, its pages count as flushed, because the guest has removed them from its presence map.
+/// Returns whether the run was copied.
 #[inline(never)]
 pub fn give<S: Session>(
     session: &S,
@@ -63,7 +63,7 @@ pub fn from_ssd<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u32 {
     owners.filter(|owner| list::is_ssd(**owner)).count() as u32
 }
 
-/// Returns the number of pages of a run that belonged to other pools than the run's.
+/// Returns the number of pages of a run that did not belong to the pool of the run.
 pub fn foreign<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u64 {
     let owners = carried.owners[place..place + run.pages as usize].iter();
     let foreign = owners.filter(|owner| list::pool(**owner) != run.pool);

@@ -2,14 +2,14 @@
 
 //! An owner of the engine on the heap, for the fuzz target, the simulator and the benchmark.
 //!
-//! It implements the traits of [`session`](super::session) and [`room`](super::room) once. What
-//! differs between its users is behind the trait [`Owner`].
+//! It implements the traits of [`session`](super::session) and [`room`](super::room) once. The
+//! trait [`Owner`] abstracts from the differences between its users.
 //!
-//! - [`lock`]: what protects shards, queues and lists of VMs; [`pool`]: a place for a pool;
+//! - [`lock`]: the lock of shards, queues and lists of VMs; [`pool`]: a slot for a pool;
 //! - [`session`]: a registration with its index; [`vm`]: a VM that has one;
 //! - [`device`]: a device of the SSD tier;
 //! - [`vm_list`]: the VMs; [`stock`]: evicted pages that are kept; [`host`]: a tier with all of
-//!   them.
+//!   these.
 
 mod device;
 mod host;
@@ -43,10 +43,10 @@ use ddabi::request::Run;
 /// The accounting of a tier on the heap.
 pub type Tier = super::tier::Tier<AtomicU64>;
 
-/// The differences between the users of this module. A value holds the state that a host has of its
-/// own.
+/// The differences between the users of this module. A value contains the state that a user adds to
+/// its host.
 ///
-/// Functions with a body behave like the kernel module.
+/// Provided functions behave like the kernel module.
 pub trait Owner: Sized {
     /// The lock for data that threads share.
     type Lock<T>: Lock<T>;
@@ -60,10 +60,10 @@ pub trait Owner: Sized {
     /// Binary logarithm of the number of shards of a session, unless another one is given.
     const SHARD_BITS: u32;
 
-    /// Turns an entry that left the index of a session into its page.
+    /// Converts an entry that was removed from the index of a session to its page.
     fn page(session: &Session<Self>, removed: Removed) -> Option<Self::Page>;
 
-    /// Returns another owner of a page that is in the index.
+    /// Returns an additional owner of a page that is in the index.
     fn share_page(_session: &Session<Self>, _held: Held<'_>) -> Option<Self::Page> {
         None
     }
@@ -122,13 +122,13 @@ pub trait Owner: Sized {
         0
     }
 
-    /// Whether the index of a session gets more memory if it needs some.
+    /// Returns whether the index of a session gets more memory if it needs some.
     #[inline]
     fn has_index_memory(_session: &Session<Self>) -> bool {
         true
     }
 
-    /// Keeps notices of evictions for the guest.
+    /// Queues eviction notices for the guest.
     fn announce(session: &Session<Self>, notices: &[Eviction]);
 
     /// Returns the clock for the ages of a session's pages.
@@ -137,20 +137,20 @@ pub trait Owner: Sized {
         session.clock.now()
     }
 
-    /// Returns the stamp of pages that come into a session now.
+    /// Returns the stamp of pages that enter a session now.
     #[inline]
     fn stamp(session: &Session<Self>, pages: u64) -> u64 {
         session.tier().stamp(&session.clock, pages)
     }
 
-    /// Fills `pages` with new pages, as far as there are some to spare or the tier is below its
-    /// floor. Returns their number.
+    /// Fills `pages` with new pages while the host can spare memory or the tier is below its floor.
+    /// Returns their number.
     fn allocate(host: &Host<Self>, pages: &mut [Option<Self::Page>], below_floor: bool) -> usize;
 
-    /// Returns the pages that may be allocated above the floor.
+    /// Returns the number of pages that the host can spare.
     fn spare(&self) -> u64;
 
-    /// Returns the time in milliseconds since some beginning.
+    /// Returns the time in milliseconds since an arbitrary moment.
     fn milliseconds(&self) -> u64;
 
     /// Called after each eviction batch, with its pages.
@@ -161,7 +161,7 @@ pub trait Owner: Sized {
         host.tier.now()
     }
 
-    /// Returns the time in which an eviction batch is put, in the same unit.
+    /// Returns the time in which as many pages are put as an eviction batch has, in the same unit.
     fn batch_time(host: &Host<Self>) -> u64 {
         host.tier.batch_time()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Numbering of the lists of an index: a pool has one list for each class of its pages in the memory
-//! tier, and one for its pages in the SSD tier.
+//! Numbering of the lists of an index: a pool has one list for each class of its pages in the
+//! memory tier, and one for its pages in the SSD tier.
 
 use crate::index::{Index, Storage};
 use crate::policy::Order;
@@ -9,13 +9,14 @@ use core::ops::Range;
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::CLASSES;
 
-/// The class of pages in the SSD tier, behind those of the memory tier.
+/// The class of pages in the SSD tier, which follows the classes of the memory tier.
 pub const SSD_CLASS: u8 = CLASSES as u8;
 
-/// The lists of a pool.
+/// Number of lists of a pool.
 pub const LISTS: usize = CLASSES + 1;
 
-/// Returns the list of a pool's pages of a class in the memory tier; both are within their bounds.
+/// Returns the list of a pool's pages of a class in the memory tier. Both numbers must be within
+/// their bounds.
 #[inline]
 pub const fn list(pool: u32, class: u8) -> u16 {
     pool as u16 * LISTS as u16 + class as u16
@@ -71,10 +72,10 @@ pub fn used<S: Storage>(index: &Index<S>, lists: Range<u16>) -> u64 {
         .sum()
 }
 
-/// Returns the class of a pool from which a page is evicted, by the pages of one shard, or `None`
-/// if the shard has no page of the pool.
+/// Returns the class of a pool from which a page is to be evicted, or `None` if the shard has no
+/// page of the pool. The choice depends only on the pages of this shard.
 ///
-/// Pages are spread over the shards by hash, so that each is a fair sample of the pool.
+/// Because pages are spread over the shards by hash, each shard is a fair sample of the pool.
 pub fn victim<S: Storage>(index: &Index<S>, pool: u32, order: Order, now: u64) -> Option<u8> {
     let class = order.victim_in(index, list(pool, 0), now)?;
     Some(class as u8)

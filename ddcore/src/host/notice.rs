@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Queue of eviction notices for a guest. It is bounded, and the notices that find no room are
-//! counted.
+//! Queue of eviction notices for a guest. It is bounded, and evicted pages whose notices do not fit
+//! are counted.
 
 use crate::index::Removed;
 use core::ops::DerefMut;
@@ -28,13 +28,13 @@ impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
         }
     }
 
-    /// Adds notices. Returns the number that found no room.
+    /// Adds notices. Returns how many did not fit.
     pub fn add_all(&mut self, notices: &[Eviction]) -> u64 {
         let lost = notices.iter().filter(|notice| !self.add(notice));
         lost.count() as u64
     }
 
-    /// Adds a notice, and returns whether it found room.
+    /// Adds a notice. Returns whether it fits.
     fn add(&mut self, notice: &Eviction) -> bool {
         if let Some(newest) = self.count.checked_sub(1) {
             let newest = self.place(newest);
@@ -65,7 +65,7 @@ impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
         (count, core::mem::take(&mut self.lost))
     }
 
-    /// Returns the place of a notice in the ring, by its number in the queue.
+    /// Returns the position in the ring of the notice with this number in the queue.
     fn place(&self, number: usize) -> usize {
         let place = self.first + number;
         match place.checked_sub(self.ring.len()) {
@@ -75,14 +75,14 @@ impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
     }
 }
 
-/// Notices of one step under a shard's lock, which are added to the queue afterwards.
+/// Notices that are collected in one step under a shard's lock, and added to the queue afterwards.
 pub struct Fresh {
     notices: [Eviction; Self::SIZE],
     count: usize,
 }
 
 impl Fresh {
-    /// The number of places, one for each page of a step, so that no notice is lost here.
+    /// Capacity, which is the number of pages of a step, so that no notice is lost here.
     pub const SIZE: usize = 32;
 
     /// Creates a list without notices.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! State of pools, by which guests admit pages: the pages that a pool may hold, whether it is
-//! full, and the class from which a page would be evicted.
+//! State of pools, which guests use for admission: the number of pages that a pool may have,
+//! whether it is full, and the class from which a page would be evicted.
 //!
-//! Computing capacities takes time in proportion to the number of pools of the VM. They are therefore
-//! computed at intervals, for all pools of a session at once, and answers repeat the last values.
+//! The time to compute capacities is proportional to the number of pools of the VM. They are
+//! therefore computed at intervals, for all pools of a session at once, and answers report the last
+//! values.
 
 use super::evict::entities;
 use super::list::victim;
@@ -23,29 +24,30 @@ use ddabi::request::Run;
 /// Capacities are computed again after this time in nanoseconds.
 const AGE_NS: u64 = 100_000_000;
 
-/// Capacities are computed again when one part in so many of an eviction batch was put or requested.
+/// Capacities are computed again when one part in this many of an eviction batch was put or
+/// requested.
 const BATCH_SHARE: u64 = 4;
 
-/// Pages that are put or requested for each pool until capacities are computed again, so that this
-/// costs a page no more with many pools.
+/// Minimum number of pages for each pool that are put or requested before capacities are computed
+/// again, so that the cost per page does not grow with the number of pools.
 const POOL_SHARE: u64 = 4;
 
-/// A number above that of the pages of any eviction batch.
+/// A number that exceeds the size of any eviction batch.
 const ENOUGH: u64 = u32::MAX as u64;
 
 /// State of a pool.
 #[derive(Debug)]
 pub struct Gauge<N> {
-    /// The pages that it may hold, as they were computed last.
+    /// Number of pages that the pool may have, as it was computed last.
     capacity: N,
-    /// The pages that it holds in the memory tier.
+    /// Number of pages that the pool has in the memory tier.
     pub(super) held: N,
-    /// The pages that it holds in the SSD tier.
+    /// Number of pages that the pool has in the SSD tier.
     pub(super) ssd: N,
 }
 
 impl<N: Number> Gauge<N> {
-    /// Creates the gauge of a pool without pages, whose capacity was not computed yet.
+    /// Creates the gauge of a pool without pages, whose capacity has not been computed yet.
     pub fn new() -> Self {
         Self {
             capacity: N::new(0),
@@ -94,8 +96,8 @@ impl<N: Number> Reading<N> {
         self.moved.swap(ENOUGH);
     }
 
-    /// Returns whether the gauges have to be computed again. The caller that gets `true` must do so;
-    /// concurrent callers usually get `false`.
+    /// Returns whether the gauges have to be computed again. A caller that gets `true` must do
+    /// that; concurrent callers usually get `false`.
     fn is_due(&self, now: u64, pages: u64, enough: u64) -> bool {
         self.moved.add(pages);
         let due = self.moved.load() >= enough || now.saturating_sub(self.at.load()) >= AGE_NS;
@@ -133,7 +135,7 @@ pub fn pressure<H: Host>(origin: &Origin<'_, H>, run: &Run, pages: u64, now: u64
             let full = is_full(gauge.held.load(), capacity, batch);
             (capacity, tier_is_full && full)
         }
-        // There are no shares in this mode, and evictions go by age alone.
+        // In this mode pools have no parts of the tier, and victims are chosen only by age.
         Mode::GlobalFifo => (tier.limit(), tier_is_full),
     };
     let floor = match tier.mode() {
@@ -150,8 +152,9 @@ pub fn pressure<H: Host>(origin: &Origin<'_, H>, run: &Run, pages: u64, now: u64
     }
 }
 
-/// Returns the class of a run's pool from which a page would be evicted, by the pages of one shard.
-/// Consecutive runs of a file use the shards in turn.
+/// Returns the class of a run's pool from which a page would be evicted, judged by the pages of one
+/// shard. The shard depends on the index of the run, so that consecutive runs of a file use
+/// different shards.
 fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     let now = session.now();
     let turn = run.index as usize / BLOCK_PAGES;
@@ -161,8 +164,8 @@ fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     class.unwrap_or(0)
 }
 
-/// Computes the gauges of all pools of a session. Returns `false` if pages of the session are being
-/// evicted.
+/// Computes the capacities of all pools of a session. Returns `false` without doing so if another
+/// task is choosing victims among the pools of the session.
 fn read_gauges<H: Host>(origin: &Origin<'_, H>) -> bool {
     let Origin { host, vm, session } = *origin;
     let tier = host.tier();

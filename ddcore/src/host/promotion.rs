@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Promotion while the memory tier has a lot of room: which VM and which pool, the one that is
+//! Promotion while much of the memory tier is free: the choice of the VM and the pool that is
 //! furthest below its entitlement, or least above it (section 5.3.2 of the thesis).
 
 use super::evict::entities;
@@ -13,25 +13,27 @@ use crate::number::Number;
 use crate::partition::{entitle, signed, Entity};
 use ddabi::genl::Mode;
 
-/// VMs, or pools, that are tried until one has pages that can be promoted.
+/// Maximum number of VMs, and of pools of a VM, that are tried until pages could be promoted.
 const TRIES: usize = 8;
 
-/// Milliseconds for which a VM is not tried again whose pages could not be promoted, so that such VMs do
-/// not keep others from it.
+/// Milliseconds for which a VM is not tried again after none of its pages could be promoted, so
+/// that such VMs do not prevent the promotion of pages of others.
 const PAUSE_MS: u64 = 5000;
 
-/// Pages that are promoted at a time. Puts may need the background evictor afterwards.
+/// Number of pages that are promoted at a time. It is small because puts may need the background
+/// evictor in the meantime.
 const BATCH: u64 = 64;
 
-/// Returns whether the background evictor is to look for pages to promote. Calls of guests ask this.
+/// Returns whether the background evictor should look for pages to promote. This is checked during
+/// calls of guests.
 #[inline]
 pub fn is_promotion_due<H: Host>(host: &H) -> bool {
     let tier = host.tier();
     host.ssd_pages() > 0 && tier.promotable() > 0 && tier.is_promotion_due(host.milliseconds())
 }
 
-/// Promotes pages until the tier is filled up to its low threshold, no pool has any that can be
-/// promoted, or the host needs its memory.
+/// Promotes pages until the memory tier is filled up to its low threshold, no pool has pages that
+/// can be promoted, or the host needs its memory.
 pub(super) fn promote_pages<H: Host>(host: &H) {
     let tier = host.tier();
     let is_useful = || {
@@ -46,7 +48,7 @@ pub(super) fn promote_pages<H: Host>(host: &H) {
     }
 }
 
-/// Promotes up to a batch of pages of one pool. Returns their number.
+/// Promotes up to [`BATCH`] pages of one pool. Returns their number.
 fn promote_batch<H: Host>(host: &H) -> u64 {
     let tier = host.tier();
     let now = host.milliseconds();
@@ -73,7 +75,7 @@ fn promote_batch<H: Host>(host: &H) -> u64 {
     0
 }
 
-/// VMs in the order in which their pages are promoted.
+/// The chosen VMs, the neediest first.
 type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; TRIES];
 
 /// Chooses VMs that have pages in the SSD tier and weight in the memory tier.
@@ -109,8 +111,8 @@ fn choose_pools<S: Session>(session: &S, entitlement: u64) -> [Option<u32>; TRIE
     })
 }
 
-/// Returns the entities with weight that lack most of their entitlements, or exceed them least, in
-/// this order.
+/// Returns the entities with weight that are furthest below their entitlements, or least above
+/// them, in this order.
 fn neediest(entities: &[Entity]) -> [Option<usize>; TRIES] {
     let mut chosen = [None; TRIES];
     for (at, entity) in entities.iter().enumerate() {
@@ -132,7 +134,8 @@ fn neediest(entities: &[Entity]) -> [Option<usize>; TRIES] {
     chosen
 }
 
-/// Returns the pages that an entity lacks of its entitlement, less than zero if it has more.
+/// Returns the number of pages by which an entity is below its entitlement. It is negative if the
+/// entity is above.
 fn lack(entity: &Entity) -> i64 {
     signed(entity.entitlement) - signed(entity.used)
 }

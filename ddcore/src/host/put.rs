@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Puts. Room in the memory tier is reserved, and pages are allocated, for a call as a whole. The
-//! data of a page is copied before the page enters the index, and therefore without a lock.
+//! data of a page is copied without a lock, before the page enters the index.
 
 use super::carried::{Carried, Page};
 use super::list::SSD_CLASS;
@@ -16,9 +16,9 @@ use ddabi::request::{Run, MAX_PAGES, MAX_RUNS};
 /// Reason for which a run was not stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// Its VM or its pool has weight zero, or its pool has no store.
+    /// The VM or the pool has weight zero, or the pool has no store.
     Off,
-    /// The host had no memory, or no room could be made in the tier.
+    /// The host had no memory, or no room could be made in a tier.
     Memory,
     /// The guest's frame is not memory that can be read.
     Fault,
@@ -26,12 +26,12 @@ pub enum Refusal {
     Absent,
 }
 
-/// Interface of a put to the memory of its guest.
+/// Interface by which a put accesses the memory of its guest.
 pub trait Source<P> {
-    /// Copies the data of a run into `pages`, which are as many as the run has.
+    /// Copies the data of a run into `pages`, which has as many elements as the run has pages.
     fn copy(&mut self, run: &Run, pages: &mut [Option<P>]) -> Result<(), Refusal>;
 
-    /// Called with the result of each run, in their order.
+    /// Called with the result of each run, in the order of the runs.
     fn settled(&mut self, run: &Run, result: Result<(), Refusal>);
 }
 
@@ -42,7 +42,7 @@ struct Room<'a, H: Host> {
 }
 
 impl<'a, H: Host> Room<'a, H> {
-    /// Reserves room for `pages`, for as many as the limit if that is less, or for none if eviction
+    /// Reserves room for `pages` pages, for fewer if the limit is smaller, or for none if eviction
     /// frees too few.
     fn reserve(origin: &Origin<'a, H>, pages: u64) -> Self {
         Self {
@@ -58,8 +58,8 @@ impl<H: Host> Drop for Room<'_, H> {
     }
 }
 
-/// Stores runs, each as a whole or not at all. Older copies of their pages are removed in both cases
-/// (invariant 3). Returns the number of pages stored.
+/// Stores runs, each as a whole or not at all. Older copies of their pages are removed in both
+/// cases (invariant 3). Returns the number of pages that were stored.
 #[inline(never)]
 pub fn store<H: Host>(
     origin: &Origin<'_, H>,
@@ -80,7 +80,7 @@ pub fn store<H: Host>(
     for (result, run) in results.into_iter().zip(runs.iter()) {
         match result {
             Ok(()) => stored += u64::from(run.pages),
-            // A part of the run may be in the index.
+            // A part of the run, or an older copy, may be in the index.
             Err(_) => _ = discard(session, &mut carried.batch, &run),
         }
         source.settled(&run, result);
@@ -88,8 +88,8 @@ pub fn store<H: Host>(
     stored
 }
 
-/// Returns the tier for a run: the memory tier if its VM and its pool have weight there, else the SSD
-/// tier, or `None`.
+/// Returns the tier for a run: the memory tier if the VM and the pool have weight there, else the
+/// SSD tier if both have weight there, else `None`.
 #[inline]
 fn tier<H: Host>(origin: &Origin<'_, H>, run: &Run) -> Option<TierKind> {
     let (vm, session) = (origin.vm, origin.session);
@@ -147,7 +147,7 @@ fn store_in_memory<H: Host>(
     retire(origin.host, &mut carried.pages[..reserved]);
 }
 
-/// Stores a run in the SSD tier. Its pages wait in the host's memory until they are written.
+/// Stores a run in the SSD tier. Its pages stay in the host's memory until they are written.
 #[inline(never)]
 fn store_on_ssd<H: Host>(
     origin: &Origin<'_, H>,
@@ -187,8 +187,8 @@ fn store_on_ssd<H: Host>(
     result
 }
 
-/// Puts those of the carried pages that belong to runs into the index, which need have room
-/// reserved for them. The pages that it keeps are no longer carried. Returns their number.
+/// Inserts the carried pages of runs into the index. Room for them in the tier must have been
+/// reserved. Pages that were inserted are no longer carried. Returns their number.
 #[inline(never)]
 pub(super) fn keep<S: Session>(
     session: &S,

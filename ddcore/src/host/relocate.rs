@@ -3,9 +3,9 @@
 //! Demotion of pages to the SSD tier, and their promotion to the memory tier (section 3.3 of the
 //! paper; the thesis calls the tiers L1 and L2).
 //!
-//! A step moves up to 16 neighbouring pages. Their data is copied without a lock, and they move only
-//! if the index still has them then, so that a demoted page never replaces a newer copy of it
-//! ([`Stretch`]). A page is in one tier or in the other at any time.
+//! A step moves up to 16 consecutive pages. Their data is copied without a lock. Afterwards they
+//! are moved only if the index still has the same pages, so that a demoted page never replaces a
+//! newer version of it ([`Stretch`]). A page is in exactly one tier at any time.
 
 use super::bin::Bin;
 use super::carried::Page;
@@ -21,18 +21,19 @@ use ddabi::request::Run;
 /// The class of promoted pages. The SSD tier does not keep the class that they had.
 const PROMOTED_CLASS: u8 = 0;
 
-/// Pages on their way to another tier.
+/// Pages that are being moved to another tier.
 struct Step<P> {
     stretch: Stretch,
-    /// Further references to the pages. They keep the frames and places from being used again, so that
-    /// no other page gets one of their handles until the step ends.
+    /// Additional owners of the pages. They prevent the reuse of frames and places, so that no
+    /// other page gets one of their handles before the step ends.
     _owned: [Option<P>; BLOCK_PAGES],
-    /// The pages in the tier that they go to; before their data is copied, other owners as well.
+    /// The pages in the target tier. Before their data is copied, these are additional owners, too.
     pages: [Option<P>; BLOCK_PAGES],
 }
 
 impl<P: Page> Step<P> {
-    /// Looks at pages of a list of a shard.
+    /// Looks up pages of a list of a shard. Returns `None` if there are none, or if they cannot be
+    /// shared.
     fn begin<S: Session<Page = P>>(
         session: &S,
         shard: usize,
@@ -55,7 +56,7 @@ impl<P: Page> Step<P> {
         })
     }
 
-    /// Returns the run of the pages in a class of a pool.
+    /// Returns a run of the pages for a class of a pool.
     fn run(&self, pool: u32, class: u8) -> Run {
         Run {
             file: self.stretch.first().file,
@@ -67,13 +68,13 @@ impl<P: Page> Step<P> {
         }
     }
 
-    /// Returns the pages that are still to be moved.
+    /// Returns the pages that are to be moved.
     fn pages(&mut self) -> &mut [Option<P>] {
         &mut self.pages[..self.stretch.handles().len()]
     }
 
-    /// Moves the pages to another list, if the index still has them. Returns their number. The
-    /// caller has reserved room for them if the list is one of the memory tier.
+    /// Moves the pages to another list, if the index still has them. Returns their number. If the
+    /// list belongs to the memory tier, the caller must have reserved room for them.
     fn finish<S: Session<Page = P>>(
         mut self,
         session: &S,
@@ -110,10 +111,11 @@ impl<P: Page> Step<P> {
     }
 }
 
-/// Moves up to `pages` of a pool from the memory tier to the SSD tier, those that would be evicted
-/// next. Ends early if the SSD tier takes no more pages now. Returns their number.
+/// Moves up to `pages` pages of a pool from the memory tier to the SSD tier, beginning with those
+/// that would be evicted next. Ends early if the SSD tier accepts no more pages now. Returns their
+/// number.
 ///
-/// No I/O is waited for: the data stays in memory until it is written.
+/// Does not wait for I/O, because the data stays in memory until it is written.
 #[inline(never)]
 pub fn demote<S>(session: &S, pool: u32, pages: u64) -> u64
 where
@@ -142,9 +144,9 @@ where
     moved
 }
 
-/// Moves up to `pages` of a pool from the SSD tier to the memory tier, the newest first. The caller
-/// has reserved room for them. Pages that cannot be read now stay where they are. Returns the number of
-/// those that moved.
+/// Moves up to `pages` pages of a pool from the SSD tier to the memory tier, the newest first. The
+/// caller must have reserved room for them. Pages that cannot be read now stay where they are.
+/// Returns the number of pages that were moved.
 ///
 /// Waits for the reads.
 #[inline(never)]
@@ -165,7 +167,7 @@ where
         }
         let lost = step.pages().iter().position(Option::is_none);
         match lost {
-            // The pages before the first one that is lost move, and the others in the next steps.
+            // This step moves the pages before the first lost one. Later steps process the others.
             Some(pages) if pages > 0 => step.stretch.truncate(pages),
             Some(_) => {
                 step.stretch.truncate(1);
@@ -199,9 +201,9 @@ fn drop_lost<S: Session>(session: &S, (shard, pool): (usize, u32), stretch: &Str
     }
 }
 
-/// Calls `step` for one shard after the other, with the most pages to move, until `pages` are moved,
-/// no shard has any, or it returns `None`. It returns the number of pages that it moved. Returns the
-/// number of all of them.
+/// Calls `step` for one shard after the other, with the maximum number of pages to move, until
+/// `pages` pages are moved, no shard has any, or `step` returns `None`. `step` returns the number
+/// of pages that it moved. Returns the sum.
 fn in_turns<S: Session>(
     session: &S,
     pages: u64,

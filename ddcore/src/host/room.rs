@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Room in a tier: which VM and which pool pages are evicted from, and how many.
+//! Room in the memory tier: from which VM and which pool pages are evicted, and how many.
 //!
-//! A put that finds no room evicts from its own VM if that VM holds all that it may hold, which
-//! concerns no other VM. Otherwise Algorithm 1 chooses a VM, under the lock of the list of VMs. The
-//! lock is held for the choice alone, and a put does not wait for it: while another task chooses,
-//! the put replaces pages of its own VM. The background evictor keeps a little room free, and
+//! A put that finds no room evicts from its own VM if that VM has all pages that it may have, which
+//! does not involve other VMs. Otherwise Algorithm 1 chooses a VM under the lock of the list of
+//! VMs. The lock is held only for the choice, and a put does not wait for it: while another task is
+//! choosing, the put replaces pages of its own VM. The background evictor keeps some room free, and
 //! chooses several victims at a time.
 //!
-//! The tier is full when it holds its capacity, or all that the host can spare. In the second case
-//! a put fills the pages that were evicted for it, by weight as ever, and needs no other memory.
+//! The tier is full when it has as many pages as its capacity, or all pages that the host can
+//! spare. In the second case a put reuses the pages that were evicted for it, also by weight, and
+//! needs no other memory.
 
 use super::carried::Page;
 use super::cause::Cause;
@@ -23,26 +24,27 @@ use crate::partition::{Entity, Victims};
 use core::ops::{Deref, DerefMut};
 use ddabi::genl::Mode;
 
-/// Rounds of eviction for one put, because other tasks may take the room that was made.
+/// Maximum number of rounds of eviction for a put. There can be several because other tasks may
+/// take the room that was made.
 const ROUNDS: usize = 64;
 
-/// The most victims that are chosen in one pass over the list of VMs.
+/// Maximum number of victims that are chosen in one pass over the list of VMs.
 pub const VM_VICTIMS: usize = 64;
 
-/// One victim is chosen in a pass for so many VMs.
+/// A pass chooses one victim for this many VMs.
 const VMS_BY_VICTIM: usize = 16;
 
-/// The most VMs that a task evicts from until it locks the list of VMs again.
+/// Maximum number of VMs from which a task evicts before it locks the list of VMs again.
 const CHOSEN: usize = 16;
 
-/// The most pages that are taken from a VM in a turn when the host needs memory.
+/// Maximum number of pages that are taken from a VM in a turn when the host needs memory.
 const VM_TURN: u64 = 8 * TURN;
 
-/// A turn takes no more than one part in so many of the average pages of a VM.
+/// A turn takes no more than one part in this many of the average number of pages of a VM.
 const TURNS: u64 = 16;
 
-/// Evicted pages that the next puts fill. A host that is short of memory would not provide them
-/// again if they were freed.
+/// Evicted pages that the next puts fill. If they were freed, a host that is short of memory would
+/// not provide them again.
 pub trait Stock<P> {
     /// Returns the number of pages.
     fn len(&self) -> u64;
@@ -52,17 +54,17 @@ pub trait Stock<P> {
         self.len() == 0
     }
 
-    /// Keeps pages, as many as there is room for; the others stay where they are.
+    /// Takes as many pages as there is room for; the others stay in `pages`.
     fn add(&self, pages: &mut [Option<P>]);
 
-    /// Fills places with pages. Returns their number.
+    /// Fills `places` with pages. Returns their number.
     fn take(&self, places: &mut [Option<P>]) -> usize;
 
-    /// Gives up to `pages` back to the host. Returns their number.
+    /// Gives up to `pages` pages back to the host. Returns their number.
     fn give_back(&self, pages: u64) -> u64;
 }
 
-/// A tier without a stock, whose evicted pages are freed at once.
+/// No stock: evicted pages are freed at once.
 impl<P> Stock<P> for () {
     fn len(&self) -> u64 {
         0
@@ -81,26 +83,26 @@ impl<P> Stock<P> for () {
 
 /// A VM that has registered.
 pub trait Vm {
-    /// Its registrations.
+    /// A session of the VM.
     type Session: Session;
 
-    /// Returns its number. No other VM has it.
+    /// Returns the number of the VM, which is unique.
     fn number(&self) -> u32;
 
-    /// Returns its weight when pages are divided.
+    /// Returns the weight with which the memory tier is divided.
     fn share(&self) -> u32;
 
-    /// Returns its weight when the SSD tier is divided.
+    /// Returns the weight with which the SSD tier is divided.
     fn ssd_share(&self) -> u32;
 
-    /// Returns its current session, if it has one.
+    /// Returns the current session, if there is one.
     fn session(&self) -> Option<impl Deref<Target = Self::Session>>;
 
-    /// Returns the standing that it has published.
+    /// Returns the standing that the VM has published.
     fn standing(&self) -> &Standing<<Self::Session as Session>::Number>;
 }
 
-/// The VMs of a host. The owner protects the list by a lock. Only the task that has locked it chooses
+/// The VMs of a host. The owner protects the list by a lock. Only the holder of the lock chooses
 /// victims.
 pub trait VmList {
     /// A VM.
@@ -118,10 +120,10 @@ pub trait VmList {
 pub struct Parts<'a, V> {
     /// The VMs.
     pub vms: &'a [V],
-    /// One for each VM, in the same order.
+    /// One entity for each VM, in the same order.
     pub entities: &'a mut [Entity],
-    /// Victims chosen before. With many VMs several are chosen in one pass over the list, so that an
-    /// eviction costs no more than with few. The owner clears them when a VM joins or leaves.
+    /// Victims that were chosen before. With many VMs, a pass over the list chooses several, so
+    /// that the cost per eviction does not grow. The owner clears them when a VM joins or leaves.
     pub victims: &'a mut Victims<VM_VICTIMS>,
 }
 
@@ -141,8 +143,8 @@ pub trait Host {
     /// Returns the accounts of the tier.
     fn tier(&self) -> &Tier<Self::Number>;
 
-    /// Locks the list of VMs. The task that holds it must not allocate, and takes no lock under which
-    /// memory is allocated, because tasks that free memory wait for it.
+    /// Locks the list of VMs. The holder of the lock must neither allocate nor take a lock under
+    /// which memory is allocated, because memory reclaim waits for it.
     fn lock(&self) -> impl DerefMut<Target = Self::VmList>;
 
     /// Locks the list of VMs, unless another task holds it.
@@ -151,18 +153,18 @@ pub trait Host {
     /// Returns the stock.
     fn stock(&self) -> &Self::Stock;
 
-    /// Fills `pages` with new pages, as far as the host can spare memory or the tier is below its
-    /// floor. Returns their number.
+    /// Fills `pages` with new pages while the host can spare memory or the tier is below its floor.
+    /// Returns their number.
     fn allocate(&self, pages: &mut [Option<Self::Page>], below_floor: bool) -> usize;
 
-    /// Returns the idle pages of the host, beyond those that it keeps free.
+    /// Returns the number of idle pages of the host beyond those that it keeps free.
     fn spare(&self) -> u64;
 
-    /// Returns the time in milliseconds since some beginning.
+    /// Returns the time in milliseconds since an arbitrary moment.
     fn milliseconds(&self) -> u64;
 
-    /// Makes the background evictor call [`refill`] soon. An owner without one does nothing, and puts
-    /// evict for themselves.
+    /// Makes the background evictor call [`refill`] soon. An owner without a background evictor
+    /// does nothing; puts then evict themselves.
     fn wake_evictor(&self) {}
 
     /// Called after each eviction batch, with its pages.
@@ -184,7 +186,7 @@ pub trait Host {
         self.tier().now()
     }
 
-    /// Returns the time in which an eviction batch is put, in the same unit.
+    /// Returns the time in which as many pages are put as an eviction batch has, in the same unit.
     fn batch_time(&self) -> u64 {
         self.tier().batch_time()
     }
@@ -202,7 +204,7 @@ pub struct Origin<'a, H: Host> {
     pub host: &'a H,
     /// The VM.
     pub vm: &'a <H::VmList as VmList>::Vm,
-    /// The session, which may have ended since.
+    /// The session, which may have ended in the meantime.
     pub session: &'a H::Session,
 }
 
@@ -215,19 +217,20 @@ impl<H: Host> Clone for Origin<'_, H> {
 impl<H: Host> Copy for Origin<'_, H> {}
 
 impl<H: Host> Origin<'_, H> {
-    /// Returns whether the VM holds all that it may hold, so that it gives the pages for its puts.
+    /// Returns whether the VM has all pages that it may have, so that its puts replace its own
+    /// pages.
     fn is_replete(&self) -> bool {
         let used = self.session.used();
         used > 0 && used >= standing::capacity(self.host.tier(), self.vm, used)
     }
 
-    /// Evicts up to `pages` of the VM itself. Returns their number.
+    /// Evicts up to `pages` pages of the VM itself. Returns their numbers.
     fn evict(&self, pages: u64, stock: Option<&H::Stock>) -> Freed {
         let how = how(self.host, self.vm, Cause::Put);
         evict_by_weight(self.session, pages, how, stock)
     }
 
-    /// Evicts one batch for a put, whose pages go to a stock if one is given. Returns their number.
+    /// Evicts one batch for a put. Adds the pages to `stock` if it is given. Returns their number.
     fn evict_batch(&self, stock: Option<&H::Stock>) -> u64 {
         let host = self.host;
         let batch = host.tier().batch();
@@ -250,13 +253,13 @@ impl<H: Host> Origin<'_, H> {
     }
 }
 
-/// Returns whether pages of a VM are demoted when they leave the memory tier. A demoted page keeps its
-/// memory until it is written, so that it is evicted while the host is short of memory.
+/// Returns whether pages of a VM are demoted when they leave the memory tier. While the host is
+/// short of memory they are evicted, because a demoted page occupies memory until it is written.
 fn demotes<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm) -> bool {
     vm.ssd_share() > 0 && !host.tier().is_scarce()
 }
 
-/// Returns how pages of a VM leave the memory tier by weight.
+/// Returns the parameters of an eviction by weight from a VM.
 fn how<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm, cause: Cause) -> How {
     How {
         entitlement: standing::entitlement(host.tier(), vm),
@@ -265,9 +268,9 @@ fn how<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm, cause: Cause) -> How {
     }
 }
 
-/// Reserves room in the tier for `pages`, or for as many as the limit if that is less, and evicts
-/// pages for it if necessary. Returns the number of pages reserved, which is 0 if eviction frees too
-/// few.
+/// Reserves room in the tier for `pages` pages, or for fewer if the limit is smaller, and evicts
+/// pages for that if necessary. Returns the number of pages for which room was reserved, which is 0
+/// if eviction frees too few.
 #[inline]
 pub fn make_room<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
     let tier = origin.host.tier();
@@ -292,7 +295,7 @@ fn evict_for<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
             return pages;
         }
         let evicted = origin.evict_batch(tier.is_scarce().then_some(host.stock()));
-        // Even if nothing was evicted: another task may have made room.
+        // This is tried even if nothing was evicted, because another task may have made room.
         if tier.reserve(pages) {
             return pages;
         }
@@ -303,7 +306,7 @@ fn evict_for<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
     0
 }
 
-/// Gets pages for a put that has room reserved for them. Returns their number.
+/// Gets pages for a put that has reserved room for them. Returns their number.
 pub(super) fn fill<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> usize {
     let got = allocate(origin.host, pages);
     got + recycle(origin, &mut pages[got..])
@@ -312,14 +315,14 @@ pub(super) fn fill<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>
 /// Gets pages from the stock and from the host's memory. Returns their number.
 fn allocate<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
     let got = host.stock().take(pages);
-    // The room for these pages is reserved, so that it is included in `used`.
+    // Room for these pages was reserved before and is included in `used`.
     let below_floor = host.tier().used() <= host.tier().floor();
     got + host.allocate(&mut pages[got..], below_floor)
 }
 
-/// Gets pages by eviction, because the host has no memory for the caller. The limit falls to the
-/// pages that the tier holds, plus the host's idle pages, which the caller may not allocate. Returns
-/// their number.
+/// Gets pages by eviction, because the host has no memory for the caller. Lowers the limit to the
+/// number of pages that the tier has plus the idle pages of the host, which the caller may not
+/// allocate. Returns the number of pages.
 fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> usize {
     if pages.is_empty() {
         return 0;
@@ -338,13 +341,13 @@ fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> us
     got
 }
 
-/// Lowers the limit of the tier: the host can spare no more than these pages.
+/// Lowers the limit of the tier to `pages`, because the host cannot spare more.
 fn lower_limit<H: Host>(host: &H, pages: u64) {
     host.tier().lower_limit(pages, host.milliseconds());
 }
 
-/// Takes back pages whose content is not needed any more. While the host is short of memory, they
-/// are kept for the next puts.
+/// Takes back pages whose content is no longer needed. While the host is short of memory, they are
+/// kept for the next puts.
 pub fn retire<H: Host>(host: &H, pages: &mut [Option<H::Page>]) {
     if host.tier().is_scarce() {
         host.stock().add(pages);
@@ -352,13 +355,14 @@ pub fn retire<H: Host>(host: &H, pages: &mut [Option<H::Page>]) {
     pages.fill_with(|| None);
 }
 
-/// Returns the pages that could be given to a host that is short of memory: those above the floor.
+/// Returns the number of pages above the floor, which can be given back if the host is short of
+/// memory.
 pub fn surplus<H: Host>(host: &H) -> u64 {
     (host.tier().used() + host.stock().len()).saturating_sub(host.tier().floor())
 }
 
-/// Gives up to `pages` back to a host that is short of memory, and lowers the limit. Returns their
-/// number.
+/// Gives up to `pages` pages back to a host that is short of memory, and lowers the limit. Returns
+/// their number.
 pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
     let tier = host.tier();
     let pages = pages.min(surplus(host));
@@ -376,8 +380,8 @@ pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
     stocked + evicted
 }
 
-/// Evicts until the tier is within its limit and has some room for the next puts, or promotes pages
-/// if it has a lot of room. The background evictor calls this.
+/// Evicts until the tier is within its limit and has some room for the next puts, and promotes
+/// pages if much of the tier is free. The background evictor calls this.
 pub fn refill<H: Host>(host: &H) {
     loop {
         let shortage = host.tier().shortage();
@@ -389,7 +393,7 @@ pub fn refill<H: Host>(host: &H) {
     promote_pages(host);
 }
 
-/// Evicts at least `pages`, or the batches of one choice of victims if that is less, and at most a
+/// Evicts at least `pages` pages, or fewer if one choice of victims does not suffice, and at most a
 /// batch more. Returns the number of pages.
 fn evict_batches<H: Host>(host: &H, pages: u64, stock: Option<&H::Stock>) -> u64 {
     let batch = host.tier().batch();
@@ -411,8 +415,8 @@ fn evict_batches<H: Host>(host: &H, pages: u64, stock: Option<&H::Stock>) -> u64
 /// VMs that Algorithm 1 has chosen, one for each eviction.
 type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; CHOSEN];
 
-/// Chooses the VMs of up to `count` evictions of a batch, from those that were chosen before if
-/// there are any left.
+/// Chooses VMs for up to `count` evictions of a batch. Uses victims of an earlier choice, if any
+/// are left.
 fn choose_batches<H: Host>(host: &H, vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
     let Parts { vms, victims, .. } = vm_list.parts();
     if victims.is_empty() {
@@ -422,8 +426,8 @@ fn choose_batches<H: Host>(host: &H, vm_list: &mut H::VmList, count: usize) -> C
     chosen::<H>(vm_list, count)
 }
 
-/// Chooses the VMs of up to `count` evictions of `turn` pages by Algorithm 1, in place of those that
-/// were chosen before, and publishes what each VM lends.
+/// Chooses VMs for up to `count` evictions of `turn` pages by Algorithm 1, which replace those that
+/// were chosen before, and publishes the pages that each VM lends.
 fn choose<H: Host>(host: &H, vm_list: &mut H::VmList, turn: u64, count: usize) {
     let Parts {
         vms,
@@ -438,14 +442,15 @@ fn choose<H: Host>(host: &H, vm_list: &mut H::VmList, turn: u64, count: usize) {
     victims.choose(entities, turn, count);
 }
 
-/// Takes up to `count` of the VMs that were chosen.
+/// Removes up to `count` VMs from the chosen ones and returns them.
 fn chosen<H: Host>(vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
     let Parts { vms, victims, .. } = vm_list.parts();
     let mut victims = victims.take(count);
     [(); CHOSEN].map(|()| vms.get(victims.next()?).cloned())
 }
 
-/// Evicts up to `pages` from the chosen VMs, at most a batch from each. Returns their number.
+/// Evicts a batch from one chosen VM after the other until `pages` pages are evicted. Returns their
+/// number.
 fn evict_from<H: Host>(
     host: &H,
     chosen: Chosen<H>,
@@ -469,9 +474,9 @@ fn evict_from<H: Host>(
     evicted
 }
 
-/// Takes `pages` from the VMs by their entitlements, in turns, because the kernel requests a few
-/// pages at a time. With many VMs, a whole batch would be most of the pages of one VM or pool.
-/// Returns the number of pages.
+/// Evicts `pages` pages of the VMs by their entitlements, in small turns, because the kernel
+/// requests a few pages at a time. With many VMs, a whole batch could be most of the pages of a VM
+/// or a pool. Returns the number of pages.
 fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
     let mut taken = 0;
     while taken < pages {
@@ -481,7 +486,7 @@ fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
         let count = (pages - taken).div_ceil(turn).min(CHOSEN as u64) as usize;
         choose(host, &mut *vm_list, turn, count);
         let chosen = chosen::<H>(&mut *vm_list, count);
-        // Victims that were chosen for turns are not used for batches.
+        // Victims that were chosen for turns must not be used for batches.
         vm_list.parts().victims.clear();
         drop(vm_list);
         let before = taken;
@@ -497,7 +502,7 @@ fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
     taken
 }
 
-/// Evicts the oldest pages of all VMs, to within a batch. Returns their number.
+/// Evicts up to a batch of the oldest pages of all VMs. Returns their number.
 fn evict_by_age<H: Host>(
     host: &H,
     vm_list: &mut H::VmList,

@@ -10,10 +10,11 @@ use crate::index::{Batch, Group, Held, Part, Reason, Removed, Storage};
 use ddabi::key::PageKey;
 use ddabi::request::Run;
 
-/// Sorts the pages of runs by shard, a batch at a time, and works on the parts of each shard.
+/// Sorts the pages of runs by shard, a batch at a time, and calls `work` with the parts of each
+/// shard.
 ///
-/// Each run comes with the place of its first page among the caller's pages. The batch must be
-/// empty, and is empty afterwards. The caller provides it because it is too large for a kernel
+/// Each run is paired with the position of its first page among the caller's pages. The batch must
+/// be empty, and is empty afterwards. The caller provides it because it is too large for a kernel
 /// stack.
 #[inline]
 pub fn by_shard<S: Session>(
@@ -44,9 +45,10 @@ pub fn by_shard<S: Session>(
     work(batch);
 }
 
-/// Puts runs into the index. `handles` has one handle for each page, by place, and `kept` is called
-/// for each part that is kept. Parts are not kept if there is no memory for the index. The caller
-/// has reserved room in the tier for all pages. Returns the number of pages kept.
+/// Inserts runs into the index. `handles` has one handle for each page, by position, and `kept` is
+/// called for each part that was inserted. Parts are not inserted if there is no memory for the
+/// index. The caller must have reserved room in the tier for all pages. Returns the number of pages
+/// that were inserted.
 ///
 /// Older copies of the pages are removed, unless there is no memory for the index.
 #[inline(never)]
@@ -59,7 +61,8 @@ pub fn insert<S: Session>(
 ) -> usize {
     let mut total = 0;
     by_shard(session, batch, runs, |shard, group| {
-        // Most puts replace no page and need no bin, which takes time to create and to drop.
+        // Most puts replace no page. The bin is created only when it is needed, because creating
+        // and dropping it takes time.
         let mut bin = None;
         let mut stored = Count::default();
         let mut tally = Tally::new();
@@ -81,8 +84,9 @@ pub fn insert<S: Session>(
     total
 }
 
-/// Takes the pages of some runs out of the index, and calls `found` with each page and its place.
-/// Returns their numbers, which the caller must report with [`Session::sub_used`] once they are freed.
+/// Takes the pages of some runs out of the index, and calls `found` with the position of each page
+/// and the page. Returns the numbers of pages, which the caller must report with
+/// [`Session::sub_used`] once the pages are freed.
 #[inline(never)]
 pub fn take<S: Session>(
     session: &S,
@@ -109,8 +113,8 @@ pub fn take<S: Session>(
     count
 }
 
-/// Calls `held` with each page of some runs that the index has, and its place. They stay in the index.
-/// Called under the locks of shards.
+/// Calls `held` with the position of each page of some runs that the index has, and the page, which
+/// stays in the index. `held` is called under the lock of the shard.
 #[inline(never)]
 pub fn look<S: Session>(
     session: &S,
@@ -123,7 +127,7 @@ pub fn look<S: Session>(
     });
 }
 
-/// Frees the pages of a run. Returns their number.
+/// Removes the pages of a run from the index and frees them. Returns their number.
 #[inline(never)]
 pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
     let mut freed = 0;
@@ -143,8 +147,8 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
     freed
 }
 
-/// Corrects the counters of pages of a run that were taken out but not copied to the guest: those
-/// at the places for which `owner` returns the list that they were on.
+/// Corrects the counters for pages of a run that were taken out but not copied to the guest.
+/// `owner` returns for the position of such a page the list to which it belonged.
 pub fn spoil<S: Session>(
     session: &S,
     batch: &mut Batch,

@@ -3,8 +3,8 @@
 //! Eviction of segments of the SSD tier. Algorithm 1 chooses a VM and one of its pools, whose
 //! oldest segment is evicted.
 //!
-//! Usage is counted in places of segments, because the holes that hits leave in a segment are of no
-//! use to others.
+//! Usage is counted in places of whole segments, because other pools cannot use the places of a
+//! segment that hits have vacated.
 
 use super::cause::Cause;
 use super::evict::{evict_ssd, oldest_ssd_stamp, Freed};
@@ -15,9 +15,10 @@ use crate::partition::{entitle, victim, Entity};
 /// A VM and the number of its pool.
 type Chosen<H> = (<<H as Host>::VmList as VmList>::Ref, u32);
 
-/// Evicts the oldest segment of `pages` places of the pool that Algorithm 1 chooses. Returns the VM
-/// and the pool with the stamp of the segment, so that its owner ends filling it, or with `None` if
-/// no page of the pool is left in the tier. Returns `None` if no pool has places.
+/// Evicts the oldest segment of the pool that Algorithm 1 chooses; a segment has `pages` places.
+/// Returns the VM and the pool with the stamp of the segment, so that the caller can close it, or
+/// with `None` instead of a stamp if the tier has no page of the pool. Returns `None` if no pool
+/// has places.
 pub fn evict_segment<H: Host>(host: &H, pages: u64) -> Option<(Chosen<H>, Option<u64>)> {
     let (vm, pool) = choose(host, pages)?;
     let stamp = vm.session().and_then(|session| {
@@ -29,7 +30,7 @@ pub fn evict_segment<H: Host>(host: &H, pages: u64) -> Option<(Chosen<H>, Option
     Some(((vm, pool), stamp))
 }
 
-/// Chooses the VM and the pool that give a segment.
+/// Chooses the VM and the pool that lose a segment.
 fn choose<H: Host>(host: &H, pages: u64) -> Option<Chosen<H>> {
     let vm = choose_vm(host, &mut *host.lock(), pages)?;
     let pool = choose_pool(&*vm.session()?, pages)?;

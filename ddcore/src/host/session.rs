@@ -19,8 +19,9 @@ pub const MAX_SHARD_BITS: u32 = 3;
 
 /// Returns the binary logarithm of the number of shards for a VM with this number of vCPUs.
 ///
-/// More shards make it less likely that vCPUs wait for each other. Fewer make larger groups of pages
-/// that are looked up together, so that more cache misses overlap, and locks are taken less often.
+/// With more shards, vCPUs are less likely to wait for each other. With fewer shards, larger groups
+/// of pages are looked up together, so that more cache misses overlap and locks are taken less
+/// often.
 pub const fn shard_bits(vcpus: u32) -> u32 {
     match vcpus {
         0 | 1 => 1,
@@ -29,18 +30,19 @@ pub const fn shard_bits(vcpus: u32) -> u32 {
     }
 }
 
-/// State of a session that the engine keeps beside the index.
+/// State of a session that the engine keeps in addition to the index.
 #[derive(Debug)]
 pub struct SessionState<N> {
-    /// Pages of the memory tier in all shards.
+    /// Number of pages of the memory tier in all shards.
     used: Account<N>,
-    /// Pages of the SSD tier in all shards.
+    /// Number of pages of the SSD tier in all shards.
     ssd: Account<N>,
     /// The shard in which the next eviction begins.
     pub(super) rotor: N,
-    /// When the gauges of the pools were last read.
+    /// Time at which the gauges of the pools were last computed.
     pub(super) reading: Reading<N>,
-    /// The time, in milliseconds, until which no pages are promoted, because none could be.
+    /// Time, in milliseconds, until which no pages are promoted because none could be promoted
+    /// before.
     pub(super) promotion: N,
 }
 
@@ -82,12 +84,12 @@ pub enum TierKind {
     Ssd,
 }
 
-/// A number of pages in each tier.
+/// Numbers of pages in each tier.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Count {
-    /// Pages in the memory tier.
+    /// Number of pages in the memory tier.
     pub memory: usize,
-    /// Pages in the SSD tier.
+    /// Number of pages in the SSD tier.
     pub ssd: usize,
 }
 
@@ -108,16 +110,17 @@ impl Count {
     }
 }
 
-/// One registration of a guest: an index in shards, each behind a lock, and pools.
+/// One registration of a guest: pools, and an index divided into shards, each with its own lock.
 ///
-/// The engine calls these functions without a lock, except [`Session::page`]. It never works on
-/// two shards at once.
+/// The engine holds no lock when it calls these functions, except [`Session::page`],
+/// [`Session::share_page`], [`Session::gauge`], [`Session::state`] and [`Session::is_dying`], which
+/// it also calls under the lock of a shard. It never accesses two shards at once.
 pub trait Session {
     /// The memory of a shard's index.
     type Storage: Storage;
     /// A number that processors share.
     type Number: Number;
-    /// A page, which the index knows by a handle. It is freed when it is dropped.
+    /// A page, to which the index refers by a handle. It is freed when it is dropped.
     type Page;
 
     /// Returns the binary logarithm of the number of shards, at most [`MAX_SHARD_BITS`], which does
@@ -143,12 +146,13 @@ pub trait Session {
         work: impl FnOnce(&mut Index<Self::Storage>) -> R,
     ) -> Option<R>;
 
-    /// Turns an entry that left the index into its page. This is called under the shard's lock,
-    /// and neither allocates nor frees.
+    /// Converts an entry that was removed from the index to its page. This is called under the
+    /// shard's lock, and must neither allocate nor free memory.
     fn page(&self, removed: Removed) -> Option<Self::Page>;
 
-    /// Returns another owner of a page that is in the index. This is called under the shard's lock,
-    /// and neither allocates nor frees. An owner without an SSD tier returns `None`.
+    /// Returns an additional owner of a page that is in the index. This is called under the shard's
+    /// lock, and must neither allocate nor free memory. An implementation without an SSD tier
+    /// returns `None`.
     fn share_page(&self, held: Held<'_>) -> Option<Self::Page>;
 
     /// Returns the hasher of the index's keys.
@@ -157,21 +161,22 @@ pub trait Session {
     /// Returns the engine's state of the session.
     fn state(&self) -> &SessionState<Self::Number>;
 
-    /// Releases the room of pages that are gone in the memory tier. Pages of the SSD tier release
-    /// theirs when they are dropped.
+    /// Releases the room of pages that were removed from the memory tier. Pages of the SSD tier
+    /// release their places when they are dropped.
     fn release(&self, pages: u64);
 
-    /// Moves pages that a pool puts to places of the SSD tier: as many from the first on as there are
-    /// consecutive places for. Each of them becomes the page of its place. Returns their number, and
-    /// the stamp by which all of them are to enter the index; or `None` if there is no place.
+    /// Moves pages of a pool to places of the SSD tier: beginning with the first, as many as there
+    /// are consecutive places. Each of them is replaced by the page of its place. Returns their
+    /// number, and the stamp with which all of them are to enter the index, or `None` if there is
+    /// no place.
     ///
-    /// `run` names the pages. An owner without an SSD tier returns `None`.
+    /// `run` has the keys of the pages. An implementation without an SSD tier returns `None`.
     fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> Option<(usize, u64)>;
 
-    /// Replaces the pages of a run, which are in the SSD tier, by pages of memory with their data, or
-    /// by none if the data is lost. Returns `false` if the pages cannot be read now. May sleep.
+    /// Replaces the pages of a run, which are in the SSD tier, by pages of memory with their data,
+    /// or by none if the data is lost. Returns `false` if the pages cannot be read now. May sleep.
     ///
-    /// An owner without an SSD tier returns `false`.
+    /// An implementation without an SSD tier returns `false`.
     fn read_from_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> bool;
 
     /// Returns the number of pages for which a pool has places in the SSD tier.
@@ -185,24 +190,24 @@ pub trait Session {
     /// Returns the time from which the ages of the session's pages are computed.
     fn now(&self) -> u64;
 
-    /// Returns the stamp of pages that come now.
+    /// Returns the stamp of pages that are put now.
     fn stamp(&self, pages: u64) -> u64;
 
-    /// Returns a bound that is above the numbers of all pools.
+    /// Returns a number that is above the numbers of all pools.
     fn pool_count(&self) -> u32;
 
-    /// Returns whether there is a pool with this number that was created and not destroyed.
+    /// Returns whether the pool with this number was created and not destroyed.
     fn is_live(&self, pool: u32) -> bool;
 
-    /// Returns the weight of a pool when pages of the memory tier are divided. A destroyed pool has
+    /// Returns the weight of a pool with which the memory tier is divided. A destroyed pool has
     /// weight 0, but may have pages of calls that were in progress.
     fn share(&self, pool: u32) -> u32;
 
-    /// Returns the weight of a pool when pages of the SSD tier are divided. If it is above 0, the
-    /// pages of the pool go there, when they leave the memory tier or when they are put.
+    /// Returns the weight of a pool with which the SSD tier is divided. If it is above 0, pages of
+    /// the pool are moved to the SSD tier when they leave the memory tier, or put there directly.
     fn ssd_share(&self, pool: u32) -> u32;
 
-    /// Returns the order in which the pages of a pool are evicted, also of a destroyed one, or
+    /// Returns the order in which the pages of a pool, which may be destroyed, are evicted, or
     /// `None` if there never was such a pool.
     fn order(&self, pool: u32) -> Option<Order>;
 
@@ -217,15 +222,16 @@ pub trait Session {
     /// evicts pages of the session.
     fn try_with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> Option<R>;
 
-    /// Keeps notices of evictions for the guest.
+    /// Queues eviction notices for the guest.
     fn announce(&self, notices: &[Eviction]);
 
-    /// Called after pages of a pool were evicted from a tier, with their number, which is above 0. No
-    /// lock of the session is held. An owner that does not report evictions does nothing.
+    /// Called after pages of a pool were evicted from a tier, with their number, which is above 0.
+    /// No lock of the session is held. An implementation that does not report evictions does
+    /// nothing.
     fn tell_evicted(&self, _pool: u32, _tier: TierKind, _pages: u64, _cause: Cause) {}
 
-    /// Called after pages of a pool moved to a tier, with their number, which is above 0. No lock of
-    /// the session is held.
+    /// Called after pages of a pool moved to a tier, with their number, which is above 0. No lock
+    /// of the session is held.
     fn tell_relocated(&self, _pool: u32, _to: TierKind, _pages: u64) {}
 
     /// Takes the progress of the last flush, if it was not finished.
@@ -240,8 +246,8 @@ pub trait Session {
     /// Returns whether the calling task is being killed, in which case long operations end early.
     fn is_dying(&self) -> bool;
 
-    /// Returns whether the owner is going away, in which case pages need not move any more. Guests may
-    /// still call.
+    /// Returns whether the owner is being unloaded, in which case pages no longer need to be moved.
+    /// Guests may still make calls.
     fn is_leaving(&self) -> bool {
         false
     }
@@ -258,9 +264,9 @@ pub trait Session {
         self.state().used() == 0 && self.state().ssd() == 0
     }
 
-    /// Counts pages that were stored; the room of those in the memory tier was reserved before. The
-    /// borrow proves that the caller holds the shard's lock, so that no other call can take them out
-    /// before they are counted.
+    /// Counts pages that were stored. Room for those in the memory tier was reserved before. The
+    /// borrow proves that the caller holds the shard's lock, so that no other call can take the
+    /// pages out before they are counted.
     #[inline]
     fn add_used(&self, pages: &Count, locked: &mut Index<Self::Storage>) {
         if pages.memory > 0 {
@@ -271,7 +277,7 @@ pub trait Session {
         }
     }
 
-    /// Subtracts pages that are gone, and releases their room.
+    /// Subtracts pages that were removed, and releases their room.
     #[inline]
     fn sub_used(&self, pages: &Count) {
         if pages.memory > 0 {

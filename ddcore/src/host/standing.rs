@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Standing of a VM among its peers: the pages that it is entitled to, and those that it may hold,
-//! computed without reading any other VM.
+//! Standing of a VM among its peers: the number of pages to which it is entitled, and the number
+//! that it may have, computed without reading the state of other VMs.
 //!
 //! Each VM publishes its weight, the pages that it lends, and the weight with which it takes part
 //! in the pages that others lend. The tier keeps the sums over all VMs. Processors read and change
-//! them without a lock. A VM publishes its weight whenever it changes, and the rest when it
-//! computes its gauges or needs room. The choice of victims, which examines every VM, publishes it
-//! for all of them, so that an idle VM also lends its unused pages.
+//! them without a lock. A VM publishes its weight whenever the weight changes, and the other values
+//! when it computes its gauges or needs room. The choice of victims, which examines every VM,
+//! publishes these values for all of them, so that an idle VM lends its unused pages, too.
 
 use super::room::Vm;
 use super::session::Session;
@@ -58,7 +58,8 @@ impl<N: Number> Standing<N> {
             sums.overused_weight,
         );
         for (own, all, value) in [lent, weight] {
-            // Most calls change nothing. What another task publishes at the same time is as recent.
+            // Most calls change nothing. A value that another task publishes at the same time is
+            // equally recent.
             if own.load() != value {
                 publish(own, all, value);
             }
@@ -79,8 +80,8 @@ impl<N: Number> Default for Standing<N> {
     }
 }
 
-/// Replaces what one VM adds to a sum. The new value is added before the old one is subtracted, so
-/// that the sum is never too small, and thus never below zero.
+/// Replaces the contribution of a VM to a sum. The new value is added before the old one is
+/// subtracted, so that the sum is never too small, and thus never below zero.
 fn publish<N: Number>(own: &N, sum: &N, value: u64) {
     sum.add(value);
     let old = own.swap(value);
@@ -97,7 +98,7 @@ pub fn settle<V: Vm>(tier: &Tier<<V::Session as Session>::Number>, vm: &V) {
     Whole::of(tier).refresh(vm, used);
 }
 
-/// Returns the pages that a VM is entitled to.
+/// Returns the number of pages to which a VM is entitled.
 pub fn entitlement<V: Vm>(tier: &Tier<<V::Session as Session>::Number>, vm: &V) -> u64 {
     Whole::of(tier).entitlement(vm)
 }
@@ -124,7 +125,8 @@ impl<'a, N: Number> Whole<'a, N> {
         part(self.pages, vm.standing().weight(), self.weight)
     }
 
-    /// Publishes what a VM that holds `used` pages lends. Returns its weight, entitlement and use.
+    /// Publishes the pages that a VM lends if it has `used` pages. Returns its weight, entitlement
+    /// and usage.
     pub(super) fn refresh<V: Vm<Session: Session<Number = N>>>(&self, vm: &V, used: u64) -> Entity {
         let entity = Entity {
             weight: vm.standing().weight().min(u32::MAX.into()) as u32,
@@ -137,8 +139,8 @@ impl<'a, N: Number> Whole<'a, N> {
     }
 }
 
-/// Returns the pages that a VM that holds `used` pages may hold before Algorithm 1 chooses it rather
-/// than a peer.
+/// Returns the number of pages that a VM may have before Algorithm 1 chooses it rather than a peer.
+/// `used` is the number of pages that it has.
 pub(super) fn capacity<V: Vm>(
     tier: &Tier<<V::Session as Session>::Number>,
     vm: &V,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The number of pages of each pool in each tier, over all shards.
+//! Counting of the pages of each pool in each tier, over all shards.
 
 use super::list;
 use super::session::{Count, Session};
 use crate::number::Number;
 
-/// Pages that came to a list, or left it, and are not counted to their pool yet. Consecutive pages
-/// mostly belong to one list, and are counted at once.
+/// Pages that were added to a list, or removed from it, and are not yet counted for their pool.
+/// Consecutive pages mostly belong to one list and are counted together.
 #[derive(Debug, Default)]
 pub struct Tally {
     list: u16,
     pages: u64,
-    /// Those that are counted.
+    /// Pages that are counted already.
     count: Count,
 }
 
@@ -27,8 +27,9 @@ impl Tally {
         }
     }
 
-    /// Notes pages that came to a list. The caller holds the lock of their shard, so that no other
-    /// task can take them before they are counted, and calls [`Tally::add`] before it unlocks.
+    /// Records pages that were added to a list. The caller holds the lock of their shard, so that
+    /// no other task can take them before they are counted, and calls [`Tally::add`] before it
+    /// unlocks.
     #[inline]
     pub fn came(&mut self, session: &impl Session, list: u16, pages: usize) {
         if list != self.list {
@@ -38,7 +39,8 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Adds the pages noted by [`Tally::came`] to their pool. Returns all pages that were noted.
+    /// Adds the pages recorded by [`Tally::came`] to their pool. Returns the number of all recorded
+    /// pages.
     #[inline]
     pub fn add(&mut self, session: &impl Session) -> Count {
         if self.pages > 0 {
@@ -54,7 +56,8 @@ impl Tally {
         self.count
     }
 
-    /// Notes pages that left a list. The caller calls [`Tally::subtract`] afterwards.
+    /// Records pages that were removed from a list. The caller calls [`Tally::subtract`]
+    /// afterwards.
     #[inline]
     pub fn left(&mut self, session: &impl Session, list: u16, pages: usize) {
         if list != self.list {
@@ -64,8 +67,8 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Subtracts the pages noted by [`Tally::left`] from their pool. Returns all pages that were
-    /// noted.
+    /// Subtracts the pages recorded by [`Tally::left`] from their pool. Returns the number of all
+    /// recorded pages.
     #[inline]
     pub fn subtract(&mut self, session: &impl Session) -> Count {
         if self.pages > 0 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Accounts of a tier: its capacity, the limit while the host is short of memory, and the number of
-//! its pages.
+//! Accounts of the memory tier: its capacity, the limit while the host is short of memory, and the
+//! number of its pages.
 //!
-//! When it is full, [`room`](super::room) decides which VM and which pool pages are evicted from.
+//! When it is full, [`room`](super::room) decides from which VM and which pool pages are evicted.
 
 use super::standing::Standing;
 use crate::account::Account;
@@ -18,45 +18,47 @@ pub const DEFAULT_BATCH: u32 = 512;
 /// The largest eviction batch, which bounds how long other tasks wait for it.
 pub const MAX_BATCH: u32 = 1 << 14;
 
-/// The background evictor keeps one part in so many of the tier free, but no more than a batch,
+/// The background evictor keeps one page in this many of the tier free, but no more than a batch,
 /// unless the administrator sets another number.
 const RESERVE_PART: u64 = 64;
 
-/// Pages are promoted while more than so many are free, but no more than a part of the tier, unless
-/// the administrator sets another number. These are 64 MiB, as in the thesis (equation 5.2).
+/// Pages are promoted while more than this many pages are free, or more than a part of the tier if
+/// that is less, unless the administrator sets another number. These are 64 MiB, as in the thesis
+/// (equation 5.2).
 const VACANCY: u64 = 1 << 14;
 
-/// See [`VACANCY`].
+/// The part of the tier for [`VACANCY`]: one page in this many.
 const VACANCY_PART: u64 = 4;
 
-/// The time between two looks for pages to promote, in milliseconds.
+/// Time between two searches for pages to promote, in milliseconds.
 const PROMOTION_MS: u64 = 100;
 
-/// Accounts of a tier. All numbers are pages, and processors share them without a lock.
+/// Accounts of a tier. Processors share all numbers, which are pages unless stated otherwise,
+/// without a lock.
 #[derive(Debug)]
 pub struct Tier<N> {
     capacity: N,
-    /// The pages that the host can spare.
+    /// Number of pages that the host can spare.
     limit: Limit<N>,
     floor: N,
     batch: N,
-    /// Pages that are kept free, or [`AUTOMATIC`].
+    /// Number of pages that are kept free, or [`AUTOMATIC`].
     reserve: N,
-    /// Free pages above which pages are promoted, or [`AUTOMATIC`].
+    /// Number of free pages above which pages are promoted, or [`AUTOMATIC`].
     vacancy: N,
-    /// When the next look for pages to promote is due, in milliseconds.
+    /// Time at which the next search for pages to promote is due, in milliseconds.
     promotion: N,
     mode: N,
-    /// Pages reserved: those in the index and those on their way there.
+    /// Number of reserved pages: those in the index and those that are about to be inserted.
     used: Account<N>,
-    /// The clock of the pages of all VMs, while they stand in one FIFO.
+    /// The clock of the pages of all VMs while they form one FIFO.
     clock: Clock<N>,
-    /// The sums of what the VMs have published.
+    /// The sums of the standings that the VMs have published.
     standing: Standing<N>,
 }
 
 impl<N: Number> Tier<N> {
-    /// An empty tier of `capacity` pages.
+    /// Creates an empty tier of `capacity` pages.
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity: N::new(capacity),
@@ -73,17 +75,17 @@ impl<N: Number> Tier<N> {
         }
     }
 
-    /// Returns the sums of what the VMs have published.
+    /// Returns the sums of the standings that the VMs have published.
     pub fn standing(&self) -> &Standing<N> {
         &self.standing
     }
 
-    /// Returns the pages that the administrator allows.
+    /// Returns the number of pages that the administrator allows.
     pub fn capacity(&self) -> u64 {
         self.capacity.load()
     }
 
-    /// Sets the pages that the administrator allows.
+    /// Sets the number of pages that the administrator allows.
     pub fn set_capacity(&self, pages: u64) {
         self.capacity.swap(pages);
     }
@@ -101,14 +103,15 @@ impl<N: Number> Tier<N> {
         self.limit() < self.capacity()
     }
 
-    /// The host can spare no more than these pages, at `now` in milliseconds; but the floor
-    /// remains.
+    /// Lowers the limit to `pages`, but not below the floor, because the host cannot spare more at
+    /// `now`, a time in milliseconds.
     pub fn lower_limit(&self, pages: u64, now: u64) {
         self.limit.lower(pages.max(self.floor()), now);
     }
 
-    /// Raises the limit if the host has had memory to spare for a while, at `now` in milliseconds.
-    /// `spare` returns the host's idle pages, and is called only if that matters.
+    /// Raises the limit if the host has had spare memory for a while at `now`, a time in
+    /// milliseconds. `spare` returns the number of idle pages of the host, and is called only if
+    /// that is needed.
     pub fn recover(&self, now: u64, spare: impl FnOnce() -> u64) {
         let state = TierState {
             capacity: self.capacity(),
@@ -118,28 +121,28 @@ impl<N: Number> Tier<N> {
         self.limit.recover(now, &state, spare);
     }
 
-    /// Returns the pages that are kept however short the host is.
+    /// Returns the number of pages that the tier keeps however short of memory the host is.
     pub fn floor(&self) -> u64 {
         self.floor.load()
     }
 
-    /// Sets the pages that are kept however short the host is.
+    /// Sets the number of pages that the tier keeps however short of memory the host is.
     pub fn set_floor(&self, pages: u64) {
         self.floor.swap(pages);
     }
 
-    /// Returns the pages of an eviction batch.
+    /// Returns the number of pages of an eviction batch.
     pub fn batch(&self) -> u64 {
         self.batch.load()
     }
 
-    /// Sets the pages of an eviction batch, at least one and at most [`MAX_BATCH`].
+    /// Sets the number of pages of an eviction batch, which is limited to 1 to [`MAX_BATCH`].
     pub fn set_batch(&self, pages: u32) {
         self.batch.swap(pages.clamp(1, MAX_BATCH).into());
     }
 
-    /// Returns the pages that the background evictor keeps free: the high threshold of the thesis is
-    /// that far below the capacity.
+    /// Returns the number of pages that the background evictor keeps free. The high threshold of
+    /// the thesis is this far below the capacity.
     pub fn reserve_pages(&self) -> u64 {
         self.reserve_of(self.limit())
     }
@@ -151,14 +154,14 @@ impl<N: Number> Tier<N> {
         }
     }
 
-    /// Sets the pages that the background evictor keeps free, or [`AUTOMATIC`].
+    /// Sets the number of pages that the background evictor keeps free, or [`AUTOMATIC`].
     pub fn set_reserve(&self, pages: u64) {
         self.reserve.swap(pages);
     }
 
-    /// Returns the number of free pages above which pages are promoted: the low threshold of the
-    /// thesis is that far below the capacity. It is above what the evictor keeps free, so that what
-    /// is promoted is not demoted for it.
+    /// Returns the number of free pages above which pages are promoted. The low threshold of the
+    /// thesis is this far below the capacity. The number is above that which the evictor keeps
+    /// free, so that the evictor does not demote promoted pages again.
     pub fn vacancy(&self) -> u64 {
         self.vacancy_of(self.limit())
     }
@@ -176,39 +179,41 @@ impl<N: Number> Tier<N> {
         self.vacancy.swap(pages);
     }
 
-    /// Returns the pages that may be promoted: none while the host is short of memory.
+    /// Returns the number of pages that may be promoted, which is 0 while the host is short of
+    /// memory.
     pub fn promotable(&self) -> u64 {
         let limit = self.limit();
         if limit < self.capacity() {
             return 0;
         }
-        // Other tasks may change the limit: all numbers are of the same one.
+        // All numbers must be computed from the same limit, because other tasks may change it.
         (limit - self.vacancy_of(limit)).saturating_sub(self.used())
     }
 
-    /// Returns whether a look for pages to promote is due, at `now` in milliseconds.
+    /// Returns whether a search for pages to promote is due at `now`, a time in milliseconds.
     pub(super) fn is_promotion_due(&self, now: u64) -> bool {
         let due = self.promotion.load();
         now >= due && self.promotion.replace(due, now + PROMOTION_MS).is_ok()
     }
 
-    /// Returns how the tier is shared.
+    /// Returns how the tier is divided.
     pub fn mode(&self) -> Mode {
         Mode::from_raw(self.mode.load() as u32).unwrap_or(Mode::Weighted)
     }
 
-    /// Sets how the tier is shared. Before it becomes one FIFO, [`Tier::follow`] is to be called
-    /// with the clock of each session.
+    /// Sets how the tier is divided. Before the pages of all VMs become one FIFO, [`Tier::follow`]
+    /// is to be called with the clock of each session.
     pub fn set_mode(&self, mode: Mode) {
         self.mode.swap(mode as u64);
     }
 
-    /// Makes what comes from now on younger than all that was put by a session's clock.
+    /// Makes pages that are put from now on younger than all pages that were stamped by a session's
+    /// clock.
     pub fn follow(&self, session: &Clock<N>) {
         self.clock.raise(session);
     }
 
-    /// Returns the stamp of pages that come now into a session with this clock.
+    /// Returns the stamp of pages that are put now into a session with this clock.
     pub fn stamp(&self, session: &Clock<N>, pages: u64) -> u64 {
         match self.mode() {
             Mode::Weighted => session.advance(pages),
@@ -221,25 +226,26 @@ impl<N: Number> Tier<N> {
         self.clock.now()
     }
 
-    /// Returns the time in which an eviction batch is put.
+    /// Returns the time in which as many pages are put as an eviction batch has.
     pub fn batch_time(&self) -> u64 {
         ticks(self.batch())
     }
 
-    /// Returns the pages reserved: those in the index and those on their way there.
+    /// Returns the number of reserved pages: those in the index and those that are about to be
+    /// inserted.
     pub fn used(&self) -> u64 {
         self.used.pages()
     }
 
-    /// Returns whether there are more pages than the limit.
+    /// Returns whether the number of pages exceeds the limit.
     pub fn is_overfull(&self) -> bool {
         self.used() > self.limit()
     }
 
-    /// Returns the pages to evict in the background: those beyond the limit, and those that puts
-    /// need room for. The latter are 0 unless less than the reserve is free, and then those that are
-    /// missing from twice the reserve. While the host is short of memory they are 0 as well: puts
-    /// fill the pages that they evict.
+    /// Returns the number of pages to evict in the background: those beyond the limit, and those
+    /// for which puts need room. If less than the reserve is free, the latter are as many as twice
+    /// the reserve requires; otherwise there are none. While the host is short of memory there are
+    /// none either, because puts reuse the pages that they evict.
     pub fn shortage(&self) -> u64 {
         let (limit, used) = (self.limit(), self.used());
         let reserve = self.reserve_of(limit);
@@ -251,12 +257,12 @@ impl<N: Number> Tier<N> {
         used.saturating_sub(limit) + missing
     }
 
-    /// Reserves pages, and returns whether there was room.
+    /// Reserves pages. Returns whether there was room.
     pub fn reserve(&self, pages: u64) -> bool {
         self.used.reserve(pages, || self.limit())
     }
 
-    /// Releases reserved pages, because they are gone or were not needed.
+    /// Releases reserved pages that were removed or were not needed.
     pub fn release(&self, pages: u64) {
         self.used.subtract(pages);
     }
@@ -269,8 +275,8 @@ mod tests {
 
     #[test]
     fn thresholds_are_those_of_the_thesis_until_they_are_set() {
-        // 512 MiB: table 5.1 has 504 MiB at the high threshold. 256 MiB: equation 5.2 has 192 MiB at
-        // the low one.
+        // 512 MiB: table 5.1 has 504 MiB at the high threshold. 256 MiB: equation 5.2 has 192 MiB
+        // at the low one.
         const MIB: u64 = 256;
         let tier = Tier::<Plain>::new(512 * MIB);
         tier.set_batch(8 * MIB as u32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Operations on whole shards, in steps. Each step takes the shard's lock, and the scheduler may run
-//! other tasks between two steps.
+//! Operations on whole shards, in steps. Each step takes the shard's lock, and the scheduler may
+//! run other tasks between two steps.
 
 use super::bin::{self, Bin};
 use super::cause::Cause;
@@ -14,11 +14,11 @@ use core::cell::Cell;
 use core::ops::Range;
 use ddabi::key::FileKey;
 
-/// The most pages that are removed or moved in one step under a shard's lock.
+/// Maximum number of pages that are removed or moved in one step under a shard's lock.
 pub(super) const STEP: u32 = bin::SIZE as u32;
 
-/// Repeats a step on a shard's index until it is done. Returns the number of pages that it put into
-/// its bin.
+/// Repeats a step on a shard's index until it returns [`Walk::Done`]. Returns the number of pages
+/// that the step has put into its bin.
 fn walk<S: Session>(
     session: &S,
     shard: usize,
@@ -35,8 +35,9 @@ fn walk_with<S: Session>(
     mut settled: impl FnMut(),
 ) -> u64 {
     let mut freed = 0;
-    // A walk restarts if the entry at its cursor is removed, which a guest could cause for ever.
-    // The steps are therefore bounded, and the pages that remain are evicted later.
+    // A walk restarts if the entry at its cursor is removed, which a guest could cause
+    // indefinitely. The number of steps is therefore bounded, and pages that remain are evicted
+    // later.
     let limit = 64 + (session.used() + session.state().ssd()) / 8;
     for _ in 0..limit {
         let mut bin = Bin::new();
@@ -114,7 +115,8 @@ pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
 }
 
 /// Moves the pages of a file to a pool, where they keep their class. Ends early if the calling task
-/// is killed, because its pages are freed with the VM. Returns their number.
+/// is killed, because the pages are freed together with the VM. Returns the number of pages that
+/// were moved.
 pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
     let mut moved = 0;
     let now = session.now();

@@ -7,12 +7,12 @@ use super::segment::{Item, Kind};
 use super::spread::Spread;
 use super::{Index, Storage, NONE};
 
-/// The numbers of a kind. Number 0 is never used.
+/// The numbers of one kind of item. Number 0 is never used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arena {
-    /// Numbers below this one have been used.
+    /// All numbers that have ever been used are below this one.
     pub(super) high: u32,
-    /// Numbers in use.
+    /// Number of numbers in use.
     pub(super) used: u32,
     /// First number in the list of free numbers, all below `high`.
     free: u32,
@@ -23,11 +23,11 @@ pub(super) struct Arena {
     fresh_count: usize,
 }
 
-/// Item numbers for each bucket.
+/// Number of item numbers for each bucket.
 pub(super) const NUMBERS: u32 = 2;
 
-/// Free numbers that are kept outside of the list of free numbers, so that most allocations and
-/// releases do not touch it.
+/// Number of free numbers that are kept outside of the list of free numbers, so that most
+/// allocations and releases do not access the list.
 const FRESH: usize = 64;
 
 impl Arena {
@@ -48,7 +48,7 @@ impl Arena {
         self.spread = Spread::new(high.div_ceil(NUMBERS));
     }
 
-    /// Returns whether so many numbers are unused that memory should be released.
+    /// Returns whether enough numbers are unused that memory should be released.
     pub(super) const fn is_slack(&self) -> bool {
         is_slack(self.used, self.high - 1)
     }
@@ -72,10 +72,10 @@ impl Arena {
     }
 }
 
-/// Returns whether so many of `all` places are unused that memory should be released.
+/// Returns whether enough of `all` places are unused that memory should be released.
 pub(super) const fn is_slack(used: u32, all: u32) -> bool {
-    /// Places that may stay unused, in addition to one for each [`SHARE`] used ones, so that an
-    /// index of steady size does not move its items back and forth.
+    /// Number of places that may stay unused, in addition to one for each [`SHARE`] used ones, so
+    /// that an index of constant size does not move its items back and forth.
     const SLACK: u32 = 64;
     const SHARE: u32 = 16;
     let unused = all.saturating_sub(used);
@@ -97,10 +97,10 @@ pub(super) trait Piece: Item {
 
     fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena;
 
-    /// Returns the neighbours of a free item in the list of free numbers.
+    /// Returns the previous and the next item of a free item in the list of free numbers.
     fn free_links(&self) -> (u32, u32);
 
-    /// Makes the item a free one between two others.
+    /// Makes the item a free one between two others in the list of free numbers.
     fn set_free(&mut self, before: u32, after: u32);
 }
 
@@ -111,7 +111,8 @@ impl<S: Storage> Index<S> {
         capacity.saturating_sub(1 + T::arena(self).used as usize)
     }
 
-    /// Allocates a free number. Returns [`NONE`] if there is none and a new number must be used.
+    /// Allocates a free number. Returns [`NONE`] if there is none, so that a new number must be
+    /// used.
     #[inline]
     pub(super) fn reuse<T: Piece>(&mut self) -> u32 {
         let arena = T::arena_mut(self);
@@ -128,7 +129,7 @@ impl<S: Storage> Index<S> {
         number
     }
 
-    /// Frees a number, and turns its item into a free one.
+    /// Frees a number, and makes its item a free one.
     #[inline]
     pub(super) fn release<T: Piece>(&mut self, number: u32) {
         self.item_mut::<T>(T::KIND, number).set_free(NONE, NONE);

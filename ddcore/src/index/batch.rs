@@ -7,7 +7,7 @@ use super::block::{BLOCK_PAGES, MAX_KEPT_INDEX};
 use super::hash::{in_group, Hasher, BLOCK_BITS};
 use ddabi::key::{FileKey, PageKey};
 
-/// Maximum number of parts in a batch. Processors do not overlap more cache misses than that.
+/// Maximum number of parts in a batch. Processors cannot overlap more cache misses than that.
 pub const MAX_PARTS: usize = 32;
 
 /// Maximum number of shards among which a batch can be sorted.
@@ -51,8 +51,8 @@ impl Part {
         self.place as usize + (page - self.mask.trailing_zeros()) as usize
     }
 
-    /// Creates a part of the pages in `mask`, whose number, place and list are to be set, of the block
-    /// with the page of this index.
+    /// Creates a part of the pages in `mask` of the block that contains page `index`. The caller
+    /// sets the number of pages, the place and the list.
     #[inline]
     fn new(hasher: &Hasher, (file, hash): (&FileKey, u64), index: u64, mask: u16) -> Self {
         let block = (index >> BLOCK_BITS) as u32;
@@ -156,7 +156,7 @@ impl Batch {
         (place, list): (usize, u16),
     ) -> usize {
         if pages != 1 || first.index > MAX_KEPT_INDEX {
-            // A copy, so that the key of a single page can stay in registers.
+            // The key is copied, so that the key of a single page can stay in registers.
             let first = *first;
             return self.add_run(hasher, &first, pages, (place, list));
         }
@@ -201,8 +201,8 @@ impl Batch {
         done
     }
 
-    /// Sorts the parts by shard, of `1 << bits` shards, at most [`MAX_SHARDS`]. Calls `visit` with
-    /// the number and the parts of each shard that has any, and empties the batch.
+    /// Sorts the parts by shard. There are `1 << bits` shards, at most [`MAX_SHARDS`]. Calls
+    /// `visit` with the number and the parts of each shard that has any, and empties the batch.
     pub fn by_shard(&mut self, bits: u32, mut visit: impl FnMut(usize, Group<'_>)) {
         let shards = (1 << bits).min(MAX_SHARDS);
         let mask = shards as u16 - 1;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A block: the pages among 16 neighbours of a file that are in one list, in 16 bytes.
+//! A block, which has 16 bytes and describes those of 16 consecutive pages of a file that are in
+//! one list.
 //!
-//! A block is in a slot of its bucket. Its list is that of its cohort, and its stamp is beside its
-//! number there.
+//! A block is in a slot of its bucket. Its list is that of its cohort, where its stamp is stored
+//! together with its number.
 
 use super::cohort::{Seat, COHORT_BITS, PLACE_BITS};
 use super::hash::BLOCK_BITS;
@@ -12,24 +13,24 @@ use super::spill::SPILLED;
 use super::{Index, Storage};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Pages in a block.
+/// Number of pages of a block.
 pub const BLOCK_PAGES: usize = 1 << BLOCK_BITS;
 
 /// Largest handle. Page frame numbers of 52-bit physical addresses fit.
 pub const MAX_HANDLE: u64 = (1 << 40) - 1;
 
-/// The bit of a handle that stands for a place in an order: a block has such handles of one stamp
-/// only, so that pages leave the order place by place. Page frame numbers of 51-bit physical
-/// addresses are below it.
+/// The bit of a handle which means that it is a place on a device. All such handles of a block have
+/// the same stamp, so that the pages of a segment can be removed without those of others. Page
+/// frame numbers of 51-bit physical addresses are below this bit.
 pub const PLACED: u64 = 1 << 39;
 
 /// Largest number of a list.
 pub const MAX_LIST: u16 = u16::MAX;
 
-/// Largest index of a page that is kept, in files of 256 TiB.
+/// Largest index of a page that is kept, which suffices for files of 256 TiB.
 pub const MAX_KEPT_INDEX: u64 = (1 << (INDEX.bits + BLOCK_BITS)) - 1;
 
-/// The largest number of blocks in a shard, of which the spilled ones have numbers of their own.
+/// The largest number of blocks in a shard. Spilled blocks are numbered separately.
 pub(super) const MAX_BLOCKS: usize = 1 << 24;
 
 /// Number of bits of the number of a file.
@@ -81,8 +82,8 @@ const MASK: Field = Field::new(24, BLOCK_PAGES as u32);
 const COHORT: Field = Field::new(40, COHORT_BITS);
 const PAGE: Field = Field::new(60, BLOCK_BITS);
 
-/// Stored indices differ from the real ones in these bits, so that an empty slot, which has no bits
-/// set, does not look like the first block of a file.
+/// Stored indices are XORed with these bits, so that an empty slot, which has no bits set, does not
+/// look like the first block of a file.
 const BLANK: u32 = 0x9e37_79b9;
 
 /// A block in use, or an empty slot, which is all zeroes:
@@ -95,8 +96,8 @@ const BLANK: u32 = 0x9e37_79b9;
 /// | `PAGE` | which page it has | unused |
 /// | lower 40 bits of `body` | the handle of the page | number of the leaf with the lower bits of the handles, bitmap of the pages |
 ///
-/// The last slot of a full bucket may have a link to the first of the blocks that have no slot:
-/// its file is [`NONE`](super::NONE), and its index is the number of the first spill.
+/// The last slot of a full bucket may have a link to the first of the blocks that have no slot: the
+/// file of a link is [`NONE`](super::NONE), and its index is the number of the first spill.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Block {
@@ -159,7 +160,7 @@ impl Block {
         (self.name ^ name.0) & Name::MASK == 0
     }
 
-    /// Returns whether it may be the block of a file with this index. An empty slot or a link may
+    /// Returns whether it may be a block with this index, of any file. An empty slot or a link may
     /// look like one, but has file [`NONE`](super::NONE).
     #[inline]
     pub(super) const fn has_index(&self, index: u32) -> bool {
@@ -261,7 +262,8 @@ impl Block {
     }
 }
 
-/// Returns 1 for 0, and 0 for other words below `1 << 63`. Comparisons would take more instructions.
+/// Returns 1 for 0, and 0 for other words up to `1 << 63`. A comparison would take more
+/// instructions.
 #[inline]
 const fn is_zero(word: u64) -> u32 {
     (word.wrapping_sub(1) >> 63) as u32
@@ -324,20 +326,20 @@ impl<S: Storage> Index<S> {
         u64::from(self.high(block)) << 32 | u64::from(low)
     }
 
-    /// Returns whether the blocks take more than the 128 KiB that a processor's nearest caches
-    /// hold.
+    /// Returns whether the blocks exceed the 128 KiB that fit into the nearest caches of a
+    /// processor.
     #[inline]
     pub(super) const fn is_far(&self) -> bool {
         self.blocks.used > 1 << 12
     }
 
-    /// Returns whether the same is true of the cohorts, the files or the leaves.
+    /// Returns whether the cohorts, the files or the leaves exceed these caches.
     #[inline]
     pub(super) const fn is_far_behind(&self) -> bool {
         self.cohorts.used > 1 << 13 || self.are_files_far() || self.leaves.used > 1 << 11
     }
 
-    /// Returns whether the same is true of the files.
+    /// Returns whether the files exceed these caches.
     #[inline]
     pub(super) const fn are_files_far(&self) -> bool {
         self.files.used > 1 << 11
@@ -351,8 +353,9 @@ impl<S: Storage> Index<S> {
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// Reads the items that change when a block is removed. Returns a word of theirs, which the caller
-    /// must use, so that they are read into the processor's caches.
+    /// Reads the items that change when a block is removed into the processor's caches. Returns a
+    /// word that depends on them, which the caller must use, so that the reads are not optimized
+    /// away.
     #[inline]
     pub(super) fn touch_behind(&self, block: &Block) -> u32 {
         let leaf = if block.has_leaf() {

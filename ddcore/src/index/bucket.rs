@@ -3,8 +3,8 @@
 //! The hash table of blocks: linear hashing, with one bucket for each two blocks.
 //!
 //! A bucket is a cache line, and contains four blocks. An operation on a single page therefore
-//! needs no other memory to find a block, or to find that there is none. If a bucket has more than
-//! four blocks, its last slot has a link to [spills](super::spill).
+//! needs no other memory to find a block, or to find that there is none. If there are more than
+//! four blocks, the last slot of the bucket has a link to [spills](super::spill).
 //!
 //! The number of a block is that of its slot, or of its spill. A block moves to another number only
 //! when its bucket is split, joined with another one, or overflows, and when memory is trimmed.
@@ -24,8 +24,8 @@ pub(super) const SLOTS: u32 = 4;
 /// The slot that may have a link.
 const LAST: usize = SLOTS as usize - 1;
 
-/// Number of blocks for each bucket. With twice as many in the buckets that are not split yet, one
-/// bucket in fifteen overflows.
+/// Average number of blocks of a bucket. Because buckets that are not split yet have twice as many,
+/// one bucket in fifteen overflows.
 pub(super) const LOAD: u32 = 2;
 
 /// The slots of a bucket. Bucket 0 is never used, so that no block has number 0.
@@ -36,7 +36,8 @@ pub(super) struct Bucket([Block; SLOTS as usize]);
 impl Bucket {
     /// Returns the slots whose content passes a test, as a bitmap.
     ///
-    /// It has no branches, because a misprediction would stall on the bucket's cache miss.
+    /// The function has no branches, because a misprediction would stall on the cache miss of the
+    /// bucket.
     #[inline]
     fn slots(&self, test: impl Fn(&Block) -> u32) -> u32 {
         let [first, second, third, last] = &self.0;
@@ -92,7 +93,8 @@ impl Blocks {
         self.spread.bucket(hash) + 1
     }
 
-    /// Returns whether there are so many buckets that memory should be released, and it can be.
+    /// Returns whether there are so many buckets that memory should be released, and whether that
+    /// is possible.
     pub(super) const fn is_slack(&self) -> bool {
         !self.is_stuck && arena::is_slack(self.used, self.buckets() * LOAD)
     }
@@ -117,15 +119,15 @@ impl<S: Storage> Index<S> {
         self.item_mut(Kind::Buckets, number)
     }
 
-    /// Reads the bucket of a hash. There must be a block. Returns a bit of it, which the caller must
-    /// use, so that it is read into the processor's caches.
+    /// Reads the bucket of a hash into the processor's caches. The index must have a block. Returns
+    /// a bit of the bucket, which the caller must use, so that the read is not optimized away.
     #[inline]
     pub(super) fn touch_bucket(&self, hash: u32) -> u32 {
         self.bucket(self.blocks.bucket(hash)).0[0].empty_bit()
     }
 
     /// Returns a block that is probably the first one of a part, or [`NONE`] if the part has none.
-    /// The caller compares the file. There must be a block.
+    /// The caller compares the file. The index must have a block.
     #[inline]
     pub(super) fn candidate(&self, part: &Part) -> u32 {
         let number = self.blocks.bucket(part.hash);
@@ -143,8 +145,8 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Returns the slot whose block is probably that of a part, with its number, if there is exactly
-    /// one. There must be, or have been, a block.
+    /// Returns the slot whose block is probably that of a part, with its number, if there is
+    /// exactly one. The index must have, or have had, a block.
     #[inline(always)]
     pub(super) fn only_candidate(&mut self, part: &Part) -> Option<(u32, &mut Block)> {
         let number = self.blocks.bucket(part.hash);
@@ -157,7 +159,8 @@ impl<S: Storage> Index<S> {
         Some((number * SLOTS + slot, bucket.0.get_mut(slot as usize)?))
     }
 
-    /// Returns the first spill from one on that may be a block with an index, or [`NONE`].
+    /// Returns the first spill, beginning with `at`, that may have a block with this index, or
+    /// [`NONE`].
     #[inline(never)]
     fn candidate_behind(&self, mut at: u32, index: u32) -> u32 {
         while at != NONE {
@@ -170,7 +173,8 @@ impl<S: Storage> Index<S> {
         NONE
     }
 
-    /// Returns the first block of a part's file among some slots, or a spill that may be it.
+    /// Returns the first block of a part's file among some slots, or else a spill that may have
+    /// one.
     #[inline(never)]
     fn pick(&self, bucket: u32, mut slots: u32, part: &Part) -> u32 {
         while slots != 0 {
@@ -192,7 +196,7 @@ impl<S: Storage> Index<S> {
         self.first_block(part.hash, Name::new(file, part.block))
     }
 
-    /// Returns the first block with a name. There must be a block, or have been one.
+    /// Returns the first block with a name. The index must have, or have had, a block.
     #[inline]
     pub(super) fn first_block(&self, hash: u32, name: Name) -> u32 {
         let number = self.blocks.bucket(hash);
@@ -212,7 +216,7 @@ impl<S: Storage> Index<S> {
         self.named(self.following(number), self.block(number).name())
     }
 
-    /// Returns the first block with a name among one and those that follow it.
+    /// Returns the first block with a name, beginning with block `number`.
     #[inline(never)]
     fn named(&self, mut number: u32, name: Name) -> u32 {
         while number != NONE && !self.block(number).is(name) {
@@ -251,8 +255,8 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Makes place for a block like [`Self::add_place`], unless there is a block with this name, or a
-    /// bucket is to be split first.
+    /// Allocates a place for a block like [`Self::add_place`], unless there is a block with this
+    /// name, or a bucket has to be split first.
     #[inline(always)]
     pub(super) fn add_place_unless(&mut self, hash: u32, name: Name) -> Option<u32> {
         if self.blocks.used >= self.blocks.buckets() * LOAD {
@@ -273,8 +277,8 @@ impl<S: Storage> Index<S> {
         Some(number)
     }
 
-    /// Makes place for a block in a bucket that is full or has spills, unless one of these has its
-    /// name.
+    /// Allocates a place for a block in a bucket that is full or has spills, unless one of the
+    /// spills has its name.
     #[inline(never)]
     fn place_beside(&mut self, bucket: u32, empty: u32, name: Name) -> Option<u32> {
         let mut at = self.bucket(bucket).chain();
@@ -291,8 +295,8 @@ impl<S: Storage> Index<S> {
         })
     }
 
-    /// Makes place for another block with this hash, and returns its number. The caller has checked
-    /// that there is room, and writes the block.
+    /// Allocates a place for another block with this hash, and returns its number. The caller has
+    /// checked that there is room, and writes the block.
     #[inline]
     pub(super) fn add_place(&mut self, hash: u32) -> u32 {
         if self.blocks.used >= self.blocks.buckets() * LOAD {
@@ -311,7 +315,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Makes place for a block behind a full bucket.
+    /// Allocates a spill for a block of a full bucket.
     #[inline(never)]
     fn overflow(&mut self, bucket: u32) -> u32 {
         let last = self.bucket(bucket).0[LAST];
@@ -343,7 +347,7 @@ impl<S: Storage> Index<S> {
         self.blocks.is_stuck = false;
     }
 
-    /// Makes what refers to a spill refer to another one, or to none.
+    /// Makes the bucket or the spill that refers to a spill refer to another one, or to none.
     pub(super) fn relink(&mut self, bucket: u32, from: u32, to: u32) {
         let first = self.bucket(bucket).chain();
         if first == from {
@@ -375,7 +379,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Removes the last bucket, unless there is no memory for the spills that this takes.
+    /// Removes the last bucket, unless there is no memory for the spills that this needs.
     pub(super) fn drop_bucket(&mut self) {
         let last = self.blocks.buckets();
         let (mut count, mut at) = (0, self.first_of(last));
@@ -383,7 +387,8 @@ impl<S: Storage> Index<S> {
             (count, at) = (count + 1, self.following(at));
         }
         if count > 0 {
-            // There is another bucket, because this one alone is not too many.
+            // There is another bucket, because a single bucket is never removed while it has
+            // blocks.
             let target = self.blocks.spread.parent() + 1;
             let empty = self.bucket(target).slots(Block::empty_bit).count_ones() as usize;
             // A link replaces one more block.
@@ -398,8 +403,8 @@ impl<S: Storage> Index<S> {
 
     /// Empties a bucket and adds its blocks to the buckets of their hashes.
     ///
-    /// When a bucket is split, this needs no more spills than it frees: the four blocks that come
-    /// first find slots, and each of the others was a spill.
+    /// When a bucket is split, this needs no more spills than it frees: the first four blocks get
+    /// slots, and each of the others was a spill.
     fn rehash(&mut self, number: u32) {
         let bucket = core::mem::take(self.bucket_mut(number));
         let mut spill = bucket.chain();
@@ -416,7 +421,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Adds a block that was removed from a number.
+    /// Adds a block again that was removed from number `from`.
     fn add_again(&mut self, block: Block, from: u32) {
         let file = self.hasher.file(self.file(block.file()).key());
         let number = self.place(self.hasher.block(file, block.index()));

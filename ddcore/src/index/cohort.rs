@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Cohorts: up to 64 blocks of a list that were added one after the other.
+//! Cohorts: up to 64 blocks of a list that were added consecutively.
 //!
-//! The order of a list's blocks is a list of cohorts, not of blocks. A block refers to its cohort
-//! and its place there, so that removing a block touches a cohort of 16 bytes, and a cache line
-//! contains four of them. In a list of blocks it would touch two neighbours with a cache miss each.
-//! The list of a block is that of its cohort.
+//! The order of the blocks is kept in a linked list of cohorts, not of blocks. A block refers to
+//! its cohort and its place there, so that removing a block accesses only a cohort, which has 16
+//! bytes; a cache line contains four of them. In a linked list of blocks, the removal would access
+//! two neighbours with a cache miss each. The list of a block is that of its cohort.
 
 use super::arena::{Arena, Piece};
 use super::block::{Field, MAX_BLOCKS};
@@ -24,18 +24,18 @@ pub(super) const PLACE_BITS: u32 = 6;
 /// blocks.
 pub(super) const COHORT_BITS: u32 = 20;
 
-/// Number of bits of a stamp. Higher bits are cut off, so that ages are distinct over 64 PiB of
+/// Number of bits of a stamp. Higher bits are discarded, so that ages are unique within 64 PiB of
 /// puts.
 pub const STAMP_BITS: u32 = 36;
 
-/// Two neighbours are merged if they have at most this many members together. Moving a member costs
-/// about as much as removing it, so that this must be rare: each merger ends a cohort, and therefore
-/// less than one member moves for each block that was added.
+/// Two adjacent cohorts are merged if they have at most this many members together. Moving a member
+/// costs about as much as removing it, so that merging must be rare: each merger ends a cohort, and
+/// therefore fewer than one member is moved for each block that was added.
 const FEW: u32 = 52;
 
-/// Whether two neighbours are merged is decided when one of them has a multiple of so many members.
-/// In whatever order blocks are removed, two neighbours therefore have at least 39 members, which is
-/// 53 less what both may lose until the next decision.
+/// Merging is considered when the number of members of a cohort is a multiple of this. In whatever
+/// order blocks are removed, two adjacent cohorts therefore have at least 39 members, which is 53
+/// minus the members that both may lose until merging is considered again.
 const STEP: u32 = 8;
 
 /// The blocks of a cohort, in the order in which they were added: the number of each, with the
@@ -80,13 +80,13 @@ const NEWER: Field = Field::new(20, COHORT_BITS);
 const LIST: Field = Field::new(40, 16);
 const COUNT: Field = Field::new(56, 7);
 
-/// A cohort, or a free place for one.
+/// A cohort, or a free slot for one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Cohort {
     /// Bitmap of the places with a block. Zero in a free cohort.
     present: u64,
-    /// Neighbours, list, and number of members.
+    /// Adjacent cohorts, list, and number of members.
     facts: u64,
 }
 
@@ -181,7 +181,7 @@ impl<S: Storage> Index<S> {
         self.item_mut(Kind::Members, cohort)
     }
 
-    /// Returns the number of cohorts that can begin before another segment is needed.
+    /// Returns the number of cohorts that can be added before another segment is needed.
     pub(super) fn cohort_room(&self) -> usize {
         let members = self.capacity::<Members>(Kind::Members);
         self.room::<Cohort>()
@@ -247,7 +247,7 @@ impl<S: Storage> Index<S> {
     pub(super) fn join(&mut self, number: u32, (list, stamp): (u16, u64)) -> Seat {
         let ends = self.list_mut(list);
         let (mut cohort, mut place) = (ends.newest, 0);
-        // No place is left in a list without cohorts.
+        // In a list without cohorts `left` is 0.
         if ends.left > 0 {
             place = MEMBERS.wrapping_sub(ends.left as usize) % MEMBERS;
             ends.left -= 1;
@@ -296,7 +296,7 @@ impl<S: Storage> Index<S> {
         list
     }
 
-    /// Ends a cohort without members, or merges one with a neighbour.
+    /// Removes a cohort without members, or merges a cohort with an adjacent one.
     #[inline(never)]
     fn shrink(&mut self, number: u32) {
         let cohort = *self.cohort(number);
@@ -337,7 +337,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Merges two neighbouring cohorts, and keeps the order of their members.
+    /// Merges two adjacent cohorts, and keeps the order of their members.
     fn unite(&mut self, older: u32, newer: u32) {
         let mut next = 0;
         for from in [older, newer] {
@@ -370,8 +370,8 @@ impl<S: Storage> Index<S> {
         *place = member(to, *place >> NUMBER_BITS);
     }
 
-    /// Takes the highest number of a cohort out of use. A cohort that has it moves to a free
-    /// number.
+    /// Takes the highest number of a cohort out of use. If a cohort has this number, it moves to a
+    /// free one.
     pub(super) fn drop_cohort(&mut self) {
         let highest = self.cohorts.high - 1;
         let cohort = *self.cohort(highest);
@@ -431,5 +431,5 @@ impl<S: Storage> Index<S> {
 }
 
 const _: () = assert!(size_of::<Cohort>() == 16);
-/// Cohorts have so many members on average at least.
+/// The number of cohorts suffices, because they have at least this many members on average.
 const _: () = assert!(MAX_BLOCKS < ((FEW + 1 - 2 * (STEP - 1)) as usize / 2) << COHORT_BITS);

@@ -27,37 +27,37 @@ pub struct List {
     /// Numbers of the oldest and the newest cohort.
     pub(super) oldest: u32,
     pub(super) newest: u32,
-    /// Places for further blocks in the newest cohort.
+    /// Number of places for further blocks in the newest cohort.
     pub(super) left: u32,
-    /// Pages held now.
+    /// Number of pages in the list now.
     pub used: u64,
-    /// Pages inserted.
+    /// Number of pages that were inserted.
     pub puts: u64,
-    /// Pages removed because they were read back.
+    /// Number of pages that were removed because they were read back.
     pub hits: u64,
-    /// Pages removed because the guest flushed or overwrote them.
+    /// Number of pages that were removed because the guest flushed or overwrote them.
     pub flushes: u64,
-    /// Pages removed to make room.
+    /// Number of pages that were removed to make room.
     pub evictions: u64,
-    /// Pages moved in from other lists.
+    /// Number of pages that were moved from other lists to this one.
     pub moved_in: u64,
-    /// Pages moved out to other lists.
+    /// Number of pages that were moved from this list to others.
     pub moved_out: u64,
-    /// Pages that came from another tier.
+    /// Number of pages that were moved from another tier to this list.
     pub relocated_in: u64,
-    /// Pages that went to another tier.
+    /// Number of pages that were moved from this list to another tier.
     pub relocated_out: u64,
 }
 
 impl List {
-    /// Counts hits as flushes, because their pages did not reach the reader.
+    /// Counts hits as flushes, because their pages were not delivered to the reader.
     pub fn spoil_hits(&mut self, pages: u64) {
         let pages = pages.min(self.hits);
         self.hits -= pages;
         self.flushes += pages;
     }
 
-    /// Resets the counters, for a list that is used again. Returns `false` and changes nothing
+    /// Resets the counters of a list that is to be reused. Returns `false` and changes nothing
     /// while the list has pages.
     pub fn reset(&mut self) -> bool {
         if self.used == 0 {
@@ -90,8 +90,8 @@ impl List {
     }
 }
 
-/// Pages that came into a list, or left it, and are not counted yet. Consecutive pages of an operation
-/// mostly belong to one list, and are counted at once.
+/// Pages that were added to a list, or removed from it, and are not counted yet. Consecutive pages
+/// of an operation mostly belong to one list and are counted together.
 #[derive(Default)]
 pub(super) struct Sum {
     list: u16,
@@ -104,7 +104,8 @@ impl Sum {
         Self { list, pages }
     }
 
-    /// Adds a page. Returns the pages of another list, which are to be counted before.
+    /// Adds a page. If it belongs to another list, returns the pages of the previous list, which
+    /// the caller has to count.
     #[inline]
     pub(super) fn add(&mut self, list: u16) -> Option<Self> {
         if list == self.list {

@@ -10,23 +10,24 @@ use super::{Index, Storage, NONE};
 use ddabi::key::FileKey;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The largest number of indices that are looked up to give a file another number, which all its
-/// blocks must learn. A file with a larger range of indices keeps its number.
+/// The largest number of indices that are looked up to change the number of a file, because all its
+/// blocks have to be updated. A file with a larger range of indices keeps its number.
 const MOVABLE: u32 = 64;
 
-/// A file, or a free place for one. It has no list of its blocks, which are looked up between the
-/// first and the last one.
+/// A file, or a free slot for one. It has no list of its blocks, which are found by looking up all
+/// indices from the first to the last one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct File {
     key: FileKey,
-    /// Number of its blocks. 0 in a free place.
+    /// Number of its blocks; 0 in a free slot.
     count: u32,
     /// The next file in the bucket's chain.
     chain: u32,
-    /// Lower bound of its blocks' indices. In a free place, a neighbour in the list of free files.
+    /// Lower bound of its blocks' indices. In a free slot, the previous one in the list of free
+    /// slots.
     first: u32,
-    /// Upper bound of its blocks' indices. In a free place, the other neighbour.
+    /// Upper bound of its blocks' indices. In a free slot, the next one in that list.
     last: u32,
 }
 
@@ -38,7 +39,7 @@ impl File {
         &self.key
     }
 
-    /// Returns whether it is the file with this key, and not a free place.
+    /// Returns whether it is the file with this key, and not a free slot.
     #[inline]
     pub(super) fn is(&self, key: &FileKey) -> bool {
         self.key == *key && self.count > 0
@@ -121,7 +122,7 @@ impl<S: Storage> Index<S> {
         self.find_file_from(self.file_candidate(hash as u32), key, hash as u32)
     }
 
-    /// Returns the number of a file among a candidate and those behind it, or [`NONE`].
+    /// Returns the number of a file, searching from a candidate on, or [`NONE`].
     #[inline]
     pub(super) fn find_file_from(&self, mut number: u32, key: &FileKey, hash: u32) -> u32 {
         while number != NONE && self.file(number).key != *key {
@@ -167,8 +168,8 @@ impl<S: Storage> Index<S> {
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// Takes the highest number of a file out of use. A file that has it moves to a free number.
-    /// Returns whether that was possible.
+    /// Takes the highest number of a file out of use. If a file has this number, it moves to a free
+    /// one. Returns whether that was possible.
     pub(super) fn drop_file(&mut self) -> bool {
         let highest = self.files.high - 1;
         let file = *self.file(highest);
@@ -191,7 +192,7 @@ impl<S: Storage> Index<S> {
         true
     }
 
-    /// Updates the number of their file in the blocks of one index.
+    /// Updates the number of the file in its blocks with one index.
     fn redirect_blocks(&mut self, (file_hash, index): (u64, u32), from: u32, to: u32) {
         let hash = self.hasher.block(file_hash, index);
         loop {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The hash table of files: linear hashing, with one bucket for each two numbers ever used.
+//! The hash table of files: linear hashing, with one bucket for each two numbers that have ever
+//! been used.
 //!
 //! A bucket has slots for four numbers, each with some bits of its hash, so that most lookups need
 //! no other memory to find an item, or to find that there is none. If there are more than four
-//! numbers, the last slot has the head of a chain.
+//! numbers, the last slot is the head of a chain.
 
 use super::arena::NUMBERS;
 use super::block::FILE_BITS;
@@ -27,8 +28,8 @@ pub(super) struct FileBucket([u32; SLOTS]);
 impl FileBucket {
     const NUMBER: u32 = (1 << FILE_BITS) - 1;
 
-    /// Returns the tag of a hash, at its place in a slot. A tag consists of bits that do not choose
-    /// the bucket, and is never zero.
+    /// Returns the tag of a hash, shifted to its position in a slot. A tag consists of bits that do
+    /// not select the bucket, and is never zero.
     #[inline]
     const fn tag(hash: u32) -> u32 {
         hash & !Self::NUMBER | 1 << FILE_BITS
@@ -52,7 +53,8 @@ impl FileBucket {
 
     /// Returns the number whose tag matches the hash, or the head of the chain.
     ///
-    /// It has no branches, because a misprediction would stall on the bucket's cache miss.
+    /// The function has no branches, because a misprediction would stall on the cache miss of the
+    /// bucket.
     #[inline]
     pub(super) fn candidate(&self, hash: u32) -> u32 {
         let tag = Self::tag(hash);
@@ -68,7 +70,7 @@ impl FileBucket {
         }
     }
 
-    /// Returns the candidate after `number`, if that is in a slot.
+    /// Returns the candidate after `number`, if `number` is in a slot.
     fn after(&self, number: u32, hash: u32) -> Option<u32> {
         let tag = Self::tag(hash);
         let mut slots = self.0.iter();
@@ -77,7 +79,7 @@ impl FileBucket {
         Some(next.map_or(self.chain(), |slot| Self::number(*slot)))
     }
 
-    /// Adds a number. Returns the number behind it in the chain.
+    /// Adds a number. Returns the next number in the chain.
     #[inline]
     pub(super) fn add(&mut self, number: u32, hash: u32) -> u32 {
         for slot in &mut self.0 {
@@ -123,13 +125,13 @@ impl<S: Storage> Index<S> {
         self.item_mut(Kind::FileBuckets, number)
     }
 
-    /// Adds a file to its bucket. Returns the number behind it in the chain, which the caller writes
+    /// Adds a file to its bucket. Returns the next number in the chain, which the caller writes
     /// into the file.
     pub(super) fn link_file(&mut self, number: u32, hash: u32) -> u32 {
         self.file_bucket_mut(hash).add(number, hash)
     }
 
-    /// Removes a file from its bucket. `next` is the number behind it in the chain.
+    /// Removes a file from its bucket. `next` is the next number in the chain.
     pub(super) fn unlink_file(&mut self, number: u32, next: u32, hash: u32) {
         if !self.file_bucket_mut(hash).replace(number, next) {
             self.redirect_file(number, next, hash);
@@ -168,7 +170,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Takes one more number into use, and splits a bucket if another one is due.
+    /// Takes one more number into use, and splits a bucket if that is due.
     pub(super) fn raise_files(&mut self) {
         let before = self.files.spread.buckets();
         self.files.set_high(self.files.high + 1);
@@ -177,7 +179,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Takes the highest number out of use, and joins two buckets if one is to go.
+    /// Takes the highest number out of use, and joins two buckets if that is due.
     pub(super) fn lower_files(&mut self) {
         let before = self.files.spread.buckets();
         self.files.set_high(self.files.high - 1);
@@ -203,7 +205,7 @@ impl<S: Storage> Index<S> {
     }
 }
 
-/// A bucket has room for the numbers of two buckets like it.
+/// A bucket has room for the numbers of two average buckets.
 const _: () = assert!(NUMBERS as usize * 2 <= SLOTS && size_of::<FileBucket>() == 16);
 
 #[cfg(test)]

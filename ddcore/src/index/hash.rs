@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Hashes of keys, which choose the shard and the bucket.
+//! Hashes of keys, which select the shard and the bucket.
 
 use ddabi::key::{mix, FileKey};
 
@@ -11,11 +11,11 @@ pub const GROUP_BITS: u32 = 5;
 /// Pages whose indices differ only in these low bits belong to the same block.
 pub const BLOCK_BITS: u32 = 4;
 
-/// Distinguishes the odd block of a group from the even one. Any number with well mixed bits
-/// serves.
+/// Distinguishes the odd block of a group from the even one. Any number with well mixed bits will
+/// do.
 const ODD: u32 = 0x9e37_79b9;
 
-/// Distinguishes the groups of a file. Any odd number with well mixed bits serves.
+/// Distinguishes the groups of a file. Any odd number with well mixed bits will do.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Hashes keys with a secret, so that a guest cannot choose colliding keys.
@@ -45,13 +45,13 @@ impl Hasher {
         fold(file.inode ^ self.inode, rest ^ self.rest)
     }
 
-    /// Returns the hash of a group of two blocks, from the hash of its file. The upper half chooses
+    /// Returns the hash of a group of two blocks, from the hash of its file. The upper half selects
     /// the shard, the lower half the bucket.
     #[inline]
     pub(super) const fn group(&self, file: u64, block: u32) -> u64 {
         let group = (block >> (GROUP_BITS - BLOCK_BITS)) as u64;
-        // Without the product the hashes of neighbours would be in an arithmetic progression, which
-        // misses many buckets with some secrets.
+        // Without the multiplication the hashes of consecutive groups would be an arithmetic
+        // progression, which with some secrets misses many buckets.
         fold(file ^ group.wrapping_mul(SCATTER), self.group)
     }
 
@@ -62,8 +62,8 @@ impl Hasher {
     }
 }
 
-/// Multiplies two numbers and folds the product. Without knowing one of the factors an attacker
-/// cannot tell which values of the other collide.
+/// Multiplies two numbers and folds the product. An attacker who does not know one of the factors
+/// cannot find values of the other one that collide.
 #[inline]
 const fn fold(one: u64, other: u64) -> u64 {
     let product = one as u128 * other as u128;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory of indices outside of kernels: for tests, fuzzing, simulation and benchmarks.
+//! Memory of indices outside of kernels, for tests, fuzzing, simulation and benchmarks.
 
 use super::{Index, Kind, List, Segment, Storage};
 use alloc::boxed::Box;
@@ -62,7 +62,7 @@ impl Index<Heap> {
         }
     }
 
-    /// [Trims](Index::trim) the index, and frees the segments that it does not need any more.
+    /// [Trims](Index::trim) the index, and frees the segments that it no longer needs.
     pub fn trim_and_free(&mut self, steps: u32) {
         self.trim(steps);
         for kind in Kind::ALL {

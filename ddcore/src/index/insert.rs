@@ -16,8 +16,8 @@ use super::spill::Spill;
 use super::{Index, Reason, Removed, Storage, NONE, STAMP_BITS};
 
 impl<S: Storage> Index<S> {
-    /// Returns the kind of which another segment must be provided before `parts` parts can be
-    /// inserted without fail, or `None`. The caller asks again after each segment.
+    /// Returns the kind of which another segment must be provided so that the insertion of `parts`
+    /// parts cannot fail, or `None`. The caller calls this again after each segment.
     pub fn lack(&mut self, parts: usize) -> Option<Kind> {
         if self.room as usize >= parts {
             return None;
@@ -41,7 +41,7 @@ impl<S: Storage> Index<S> {
                 return (blocks, MAX_BLOCKS, self.blocks.used as usize);
             }
             Kind::Spills => {
-                // A piece needs two if its bucket overflows for the first time.
+                // A piece needs two spills if its bucket overflows for the first time.
                 let spills = segments * Spill::EACH as usize;
                 let used = (self.spills.used as usize).div_ceil(2);
                 return (spills / 2, MAX_BLOCKS, used);
@@ -73,7 +73,7 @@ impl<S: Storage> Index<S> {
             capacity.min(limit).saturating_sub(1 + used)
         };
         let least = Kind::ALL.into_iter().map(room).min();
-        // The bound keeps the number within its type; any further room is found by the next look.
+        // The bound keeps the number within its type; the next call finds further room.
         self.room = least.unwrap_or(0).min(1 << 16) as u32;
     }
 
@@ -81,7 +81,7 @@ impl<S: Storage> Index<S> {
     /// each part that was inserted. `handles` has the handles of the caller's pages by position, at
     /// most [`MAX_HANDLE`] each. The lower [`STAMP_BITS`](super::STAMP_BITS) of the stamp are kept.
     ///
-    /// Older copies are removed in any case and count as flushed; `sink` gets them as in
+    /// Older copies are removed in any case and count as flushed; `sink` receives them as in
     /// [`Index::take`]. A part is not inserted if memory is missing or its list does not exist.
     pub fn insert(
         &mut self,
@@ -109,7 +109,8 @@ impl<S: Storage> Index<S> {
                     }
                 }
             }
-            // Older copies may be among the pages that are not counted yet.
+            // Pages that are not counted yet may be replaced below as older copies, so that they
+            // are counted first.
             self.came(core::mem::take(&mut sum));
             let mut file = NONE;
             if candidate != NONE && !went {
@@ -133,9 +134,9 @@ impl<S: Storage> Index<S> {
         self.came(sum);
     }
 
-    /// Adds a page as a block of its own, if its file is `candidate`. Returns `false` and changes
-    /// nothing if it is not, if there is already a block of this index, or if something else is to be
-    /// done. The caller counts the page.
+    /// Adds a page as a new block if its file is `candidate`. Returns `false` without adding it if
+    /// that is not its file, if there is already a block with this index, or if the general path is
+    /// needed for another reason. The caller counts the page.
     #[inline(always)]
     fn add_single(&mut self, part: &Part, candidate: u32, stamp: u64, handle: u64) -> bool {
         if self.room == 0
@@ -151,7 +152,7 @@ impl<S: Storage> Index<S> {
         file.add(part.block);
         let name = Name::new(candidate, part.block);
         let Some(number) = self.add_place_unless(part.hash, name) else {
-            // The bounds of its indices may remain too wide.
+            // The bounds of its indices may stay too wide, which is harmless.
             self.file_mut(candidate).remove();
             return false;
         };
@@ -241,8 +242,8 @@ impl<S: Storage> Index<S> {
         self.came(Sum::new(part.list, handles.len() as u64));
     }
 
-    /// Returns the block that can take pages with handles like this one, of a list and with a stamp,
-    /// among one and those of the same name behind it, or [`NONE`].
+    /// Returns the block that can take pages with handles like this one, of a list and with a
+    /// stamp, among one and those of the same name behind it, or [`NONE`].
     fn find_alike(&self, mut number: u32, list: u16, stamp: u64, handle: u64) -> u32 {
         let has_stamp =
             |block: &Block| (self.stamp(block.seat()) ^ stamp) & ((1 << STAMP_BITS) - 1) == 0;
@@ -299,8 +300,8 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Reads the memory that [`Self::insert`] will touch, without waiting for one cache line after
-    /// the other. Writes the candidates for the files.
+    /// Reads the memory that [`Self::insert`] will access into the processor's caches, without
+    /// waiting for one cache line after the other. Writes the candidates for the files.
     #[inline]
     fn warm(&self, group: &Group<'_>, files: &mut [u32; MAX_PARTS]) {
         if self.pages == 0 {
@@ -321,13 +322,13 @@ impl<S: Storage> Index<S> {
     }
 }
 
-/// Returns the bits of a handle that all pages of a block share.
+/// Returns the upper bits of a handle, which are the same for all pages of a block.
 const fn upper(handle: u64) -> u32 {
     (handle >> 32) as u32
 }
 
-/// Returns the number of blocks among which pages are divided because their handles differ in the
-/// upper bits, or 0 if a handle is too large.
+/// Returns the number of blocks that the pages need because their handles differ in the upper bits,
+/// or 0 if a handle is too large.
 #[inline]
 pub(super) fn pieces(handles: &[u64]) -> u32 {
     if let [handle] = handles {

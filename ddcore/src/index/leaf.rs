@@ -8,14 +8,14 @@ use super::segment::Kind;
 use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The lower 32 bits of the handles of a block's pages, each at the place of its page. The first
-/// two places of a free leaf have its neighbours in the list of free leaves.
+/// The lower 32 bits of the handles of a block's pages, each at the position of its page. The first
+/// two elements of a free leaf link it to the previous and the next one in the list of free leaves.
 pub(super) type Leaf = [u32; BLOCK_PAGES];
 
 const BLOCK: Field = Field::new(0, 32);
 const HIGH: Field = Field::new(32, 8);
 
-/// What else belongs to a leaf: the number of its block, which is [`NONE`] if the leaf is free, and
+/// The other data of a leaf: the number of its block, which is [`NONE`] if the leaf is free, and
 /// the upper eight bits that all handles have in common.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(transparent)]
@@ -73,8 +73,8 @@ impl<S: Storage> Index<S> {
             .min(owners.saturating_sub(self.leaves.used as usize + 1))
     }
 
-    /// Allocates a leaf for a block whose handles have these upper bits. The caller has checked that
-    /// there is room.
+    /// Allocates a leaf for a block whose handles have these upper bits. The caller has checked
+    /// that there is room.
     pub(super) fn allocate_leaf(&mut self, block: u32, high: u32) -> u32 {
         let mut leaf = self.reuse::<Leaf>();
         if leaf == NONE {
@@ -105,7 +105,8 @@ impl<S: Storage> Index<S> {
         BLOCK.set(&mut self.owner_mut(leaf).0, block);
     }
 
-    /// Takes the highest number of a leaf out of use. A leaf that has it moves to a free number.
+    /// Takes the highest number of a leaf out of use. If a leaf in use has this number, it moves to
+    /// a free one.
     pub(super) fn drop_leaf(&mut self) {
         let highest = self.leaves.high - 1;
         let owner = self.owner(highest);

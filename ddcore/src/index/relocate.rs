@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Moving pages between tiers: they get other handles and another list.
+//! Relocation of pages to another tier, where they get other handles and another list.
 //!
-//! The data of a page is copied without the lock of the index. The owner therefore looks at some
-//! pages ([`Stretch`]), copies them, and then moves those that the index still has under the same
-//! handles. As long as the owner keeps what the handles stand for, no newer copy of a page has one
-//! of them, so that a page that was overwritten, read or evicted meanwhile is not moved.
+//! The data of a page is copied without the lock of the index. The owner therefore looks up some
+//! pages ([`Stretch`]), copies them, and then moves them if the index still has all of them under
+//! the same handles. As long as the owner keeps the frames or places of the handles allocated, no
+//! newer version of a page can have the same handle. Pages that were overwritten, read or evicted
+//! in the meantime are thus not moved.
 
 use super::batch::{Group, Part};
 use super::block::BLOCK_PAGES;
@@ -15,7 +16,7 @@ use super::{Index, Reason, Removed, Storage, NONE, PLACED};
 use core::marker::PhantomData;
 use ddabi::key::PageKey;
 
-/// Neighbouring pages of one block, as the index had them.
+/// Consecutive pages of one block, as they were in the index when it was created.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
     first: PageKey,
@@ -35,7 +36,7 @@ impl Stretch {
         &self.handles[..usize::from(self.count)]
     }
 
-    /// Keeps the first `pages` only, if there are more.
+    /// Keeps only the first `pages` pages, if there are more.
     pub fn truncate(&mut self, pages: usize) {
         self.count = self.count.min(pages.min(BLOCK_PAGES) as u8);
     }
@@ -70,8 +71,8 @@ impl Held<'_> {
 }
 
 impl<S: Storage> Index<S> {
-    /// Returns up to `most` pages at an end of a list, at least one unless it is empty. Calls `held`
-    /// with each of them and its position.
+    /// Returns up to `most` pages at an end of a list, or `None` if the list is empty. Calls `held`
+    /// with the position of each page and the page.
     pub fn stretch<'a>(
         &'a self,
         list: u16,
@@ -110,8 +111,8 @@ impl<S: Storage> Index<S> {
         })
     }
 
-    /// Calls `held` with each page of a group that the index has, and its position among the caller's
-    /// pages, as passed to [`super::Batch::add`].
+    /// Calls `held` for each page of a group that the index has, with its position among the
+    /// caller's pages, as passed to [`super::Batch::add`], and the page.
     pub fn look<'a>(&'a self, group: &Group<'_>, mut held: impl FnMut(usize, Held<'a>)) {
         for part in group.parts() {
             let file = self.find_file(&part.file, part.file_hash);
@@ -135,10 +136,11 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Moves the pages of a stretch to another list, where they have `handles`. Calls `sink` with each
-    /// of them under its former handle. Returns whether they moved: either all of them do, or none.
-    /// They do not if one of them is not in the index any more or has another handle, if memory is
-    /// missing that [`Index::lack`] would report for one part, or if the list does not exist.
+    /// Moves the pages of a stretch to another list, where they have `handles`. Calls `sink` with
+    /// each page and its former handle. Returns whether they were moved, which applies to all of
+    /// them or to none. They are not moved if one of them is no longer in the index or has another
+    /// handle, if memory is missing that [`Index::lack`] would report for one part, or if the list
+    /// does not exist.
     pub fn relocate(
         &mut self,
         stretch: &Stretch,
@@ -159,7 +161,7 @@ impl<S: Storage> Index<S> {
             return false;
         }
         self.remove_pages(block, part.mask, Reason::Relocation, |_, page| sink(page));
-        // The block, and the file, are gone if these were their last pages.
+        // The block and the file were removed if these were their last pages.
         let file = self.find_file(&part.file, part.file_hash);
         let block = self.find_block(&part, file);
         let has_moved = self.add_all(&part, (file, block), stamp, handles);
@@ -171,8 +173,8 @@ impl<S: Storage> Index<S> {
         has_moved
     }
 
-    /// Removes the pages of a stretch, unless one of them is not in the index any more or has another
-    /// handle. Calls `sink` with each.
+    /// Removes the pages of a stretch, unless one of them is no longer in the index or has another
+    /// handle. Calls `sink` with each page.
     pub fn remove_stretch(
         &mut self,
         stretch: &Stretch,

@@ -39,8 +39,8 @@ impl Removed {
 }
 
 impl<S: Storage> Index<S> {
-    /// Removes the pages of a group. Calls `sink` with each and its position among the caller's
-    /// pages, as passed to [`super::Batch::add`].
+    /// Removes the pages of a group. Calls `sink` for each page with its position among the
+    /// caller's pages, as passed to [`super::Batch::add`], and the page.
     pub fn take(
         &mut self,
         group: &Group<'_>,
@@ -87,8 +87,8 @@ impl<S: Storage> Index<S> {
         self.went(sum, reason);
     }
 
-    /// Removes the block of a single page from its bucket and from its file, if it has no other pages
-    /// and is the only candidate in a slot, or the first one in a spill.
+    /// Removes the block of a single page from its bucket and from its file, if the block has no
+    /// other pages and is the only candidate in a slot, or the first candidate in a spill.
     #[inline(always)]
     fn take_single(&mut self, part: &Part) -> Option<Block> {
         let Some((number, slot)) = self.only_candidate(part) else {
@@ -101,7 +101,7 @@ impl<S: Storage> Index<S> {
         *slot = Block::default();
         let file = self.file_mut(block.file());
         if !file.is(&part.file) {
-            // It is the block of another file.
+            // The block belongs to another file and is restored.
             *self.block_mut(number) = block;
             return None;
         }
@@ -113,7 +113,8 @@ impl<S: Storage> Index<S> {
         Some(block)
     }
 
-    /// Removes the block of a single page, if it has no other pages.
+    /// Removes the block of a single page from its spill and from its file, if the block has no
+    /// other pages and is the first candidate.
     #[inline(never)]
     fn take_spilled(&mut self, part: &Part) -> Option<Block> {
         let number = self.candidate(part);
@@ -164,7 +165,7 @@ impl<S: Storage> Index<S> {
         self.remove_found(block, part, reason, sink);
     }
 
-    /// Removes up to `pages` of a list's oldest pages and returns their number.
+    /// Removes up to `pages` pages of a list, the oldest first, and returns their number.
     pub fn remove_oldest(
         &mut self,
         list: u16,
@@ -196,8 +197,8 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Reads the next blocks of a list, assuming one page in each, and the items that change with
-    /// them.
+    /// Reads the oldest blocks of a list, assuming one page in each, and the items that change when
+    /// they are removed, into the processor's caches.
     fn touch_oldest(&self, list: u16, blocks: usize) {
         let mut numbers = [NONE; MAX_PARTS];
         let count = self.next_to_go(list, &mut numbers[..blocks.min(MAX_PARTS)]);
@@ -209,7 +210,8 @@ impl<S: Storage> Index<S> {
         core::hint::black_box(behind.fold(0, |sum, word| sum ^ word));
     }
 
-    /// Removes the pages of a part from a block and from those behind it that have the same name.
+    /// Removes the pages of a part from a block and from the following ones that have the same
+    /// name.
     #[inline]
     pub(super) fn remove_found(
         &mut self,
@@ -297,7 +299,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Removes a block, whose leaf remains if it has one.
+    /// Removes a block, but not its leaf.
     #[inline]
     fn remove_block(&mut self, number: u32, block: &Block) {
         self.remove_place(number);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Segments, the units of memory that the caller provides. A segment contains items of one kind,
-//! whose size is a power of two and which are found by number.
+//! Segments, the units of memory that the caller provides. A segment contains items of one kind.
+//! Their size is a power of two, and they are found by number.
 
 use super::block::Block;
 use super::bucket::{Bucket, SLOTS};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Spills: blocks of full buckets. The spills of a bucket are a chain.
+//! Spills: blocks of full buckets. The spills of a bucket form a chain.
 
 use super::arena::{Arena, Piece};
 use super::block::Block;
@@ -14,14 +14,14 @@ pub(super) const SPILLED: u32 = 1 << (NUMBER_BITS - 1);
 /// Number of bits of the number of a block.
 pub(super) const NUMBER_BITS: u32 = 28;
 
-/// A block that has no slot, or a free place for one.
+/// A block that has no slot, or a free spill.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Spill {
     pub(super) block: Block,
-    /// The next spill of the bucket. In a free place, a neighbour in the list of free spills.
+    /// The next spill of the bucket. In a free spill, the next one in the list of free spills.
     pub(super) next: u32,
-    /// The bucket. In a free place, the other neighbour.
+    /// The bucket. In a free spill, the previous one in the list of free spills.
     bucket: u32,
     unused: u64,
 }
@@ -90,7 +90,8 @@ impl<S: Storage> Index<S> {
         self.release::<Spill>(number);
     }
 
-    /// Takes the highest number of a spill out of use. A block that has it moves to a free number.
+    /// Takes the highest number of a spill out of use. If a block has this number, it moves to a
+    /// free one.
     pub(super) fn drop_spill(&mut self) {
         // Buckets that were joined before may have released spills.
         self.settle::<Spill>();

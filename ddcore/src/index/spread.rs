@@ -42,12 +42,12 @@ impl Spread {
         (self.buckets - 1) & self.mask >> 1
     }
 
-    /// Returns the hash with which a walk continues that has visited all buckets up to that of
-    /// `hash`, or 0 if it has visited all.
+    /// Returns the hash with which a walk continues after the bucket of `hash`, or 0 if it has
+    /// visited all buckets.
     ///
-    /// The walk counts with the bits of a hash in reverse order, and so visits the two halves of a
-    /// bucket one after the other. A bucket that is split or joined between two steps is therefore
-    /// visited later, was visited before, or is visited again; none is left out.
+    /// The walk counts with the bits of a hash in reverse order, and thus visits the two halves of
+    /// a bucket in succession. If a bucket is split or joined between two steps, each hash in it
+    /// was visited before, or is visited later, possibly again; none is left out.
     pub(super) const fn after(&self, hash: u32) -> u32 {
         let mask = if hash & self.mask < self.buckets {
             self.mask
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// However the number of buckets changes during a walk, each hash is in a bucket that it visits.
+    /// However the number of buckets changes during a walk, the walk visits a bucket of each hash.
     #[test]
     fn a_walk_visits_each_hash() {
         for first in 1u32..40 {

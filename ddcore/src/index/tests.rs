@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The index against a model that is too simple to be wrong.
+//! Comparison of the index with a simple model.
 
 mod relocate;
 mod room;
@@ -21,7 +21,7 @@ struct Entry {
     stamp: u64,
 }
 
-/// The index under test, and the model: pages by key, each with a number that stands for its age.
+/// The index under test, and the model: pages by key, each with a number that represents its age.
 struct Pair {
     index: Index<Heap>,
     model: BTreeMap<PageKey, (Entry, u64)>,
@@ -43,7 +43,7 @@ impl Pair {
         }
     }
 
-    /// Inserts runs in one batch, with handles from the generator `handle`.
+    /// Inserts runs in one batch, with consecutive handles that follow `handle`.
     fn insert(&mut self, runs: &[(PageKey, usize)], list: u16) {
         let hasher = self.index.hasher;
         let mut batch = Batch::new();
@@ -101,7 +101,8 @@ impl Pair {
         self.renew(&keys, list);
     }
 
-    /// Updates the age of blocks that got pages to that of the last insertion into each, in order.
+    /// Sets the ages of blocks into which pages were inserted, in the order of the last insertion
+    /// into each.
     fn renew(&mut self, keys: &[PageKey], list: u16) {
         for key in keys {
             let Some((new, _)) = self.model.get(key).copied() else {
@@ -294,7 +295,7 @@ impl Pair {
         self.index.trim_and_free(steps);
     }
 
-    /// Checks after each step that no page is lost and that the counters are as expected.
+    /// Checks that no page is lost and that the counters are as expected. Called after each step.
     fn check_counters(&self) {
         let mut used = 0;
         for (list, expected) in self.index.storage().lists().iter().zip(&self.expected) {
@@ -315,7 +316,7 @@ impl Pair {
         assert_eq!(self.index.used(), used);
     }
 
-    /// Checks that all items are reachable, in all ways and in the right order.
+    /// Checks that all items are found by key, by list in the right order, and by file.
     fn check_all(&self) {
         for (key, (entry, _)) in &self.model {
             assert_eq!(self.index.list_of(key), Some(entry.list));
@@ -351,7 +352,7 @@ impl Pair {
     }
 }
 
-/// Returns the keys of the block that a page belongs to.
+/// Returns the keys of the block to which a page belongs.
 fn block_of(key: &PageKey) -> std::ops::RangeInclusive<PageKey> {
     let first = key.index & !15;
     let page = |index| PageKey { index, ..*key };
@@ -359,7 +360,7 @@ fn block_of(key: &PageKey) -> std::ops::RangeInclusive<PageKey> {
 }
 
 fn supply(index: &mut Index<Heap>, parts: usize) {
-    // A part may need a block for each of its pages, if their handles are far apart.
+    // A part may need a block for each of its pages, if the upper bits of their handles differ.
     index.supply(parts * BLOCK_PAGES);
 }
 
@@ -379,8 +380,8 @@ enum Step {
     Range(FileKey, u64, u64),
     Sweep(u32),
     Migrate(FileKey, u16),
-    /// From a list to another one, of the newest or the oldest pages, up to a number. Meanwhile runs
-    /// are taken, or inserted into a list.
+    /// Relocates up to a number of the newest or the oldest pages from one list to another. In the
+    /// middle of that, runs are taken, or inserted into a list.
     Relocate(
         (u16, u16),
         (bool, usize),
@@ -388,7 +389,7 @@ enum Step {
         Option<u16>,
     ),
     Trim(u32),
-    /// Handles continue shortly before a change of their upper bits.
+    /// Sets the next handle, shortly before the upper bits of handles change.
     Far(u64),
 }
 
@@ -459,7 +460,7 @@ proptest! {
         pair.check_all();
     }
 
-    /// A guest may name a page twice in a call: the last one counts, and no handle is lost.
+    /// A guest may name a page twice in a call. The last copy is kept, and no handle is lost.
     #[test]
     fn twice_in_a_batch(runs in runs()) {
         let mut pair = Pair::new();
@@ -546,8 +547,8 @@ fn memory_goes_back_when_pages_go() {
     }
     let bytes = |pair: &Pair| pair.index.storage().bytes();
     let full = bytes(&pair);
-    // Two slots, a member of a cohort, a leaf and its owner take less than 64 bytes for each of 2
-    // pages.
+    // Two slots, a member of a cohort, a leaf and its owner take less than 64 bytes for each of the
+    // two pages of a block.
     assert!(full < 20_000 * 64, "{full}");
     for _ in 0..20 {
         (0..POOLS).for_each(|list| pair.evict(list, 300));
@@ -582,7 +583,7 @@ fn a_sweep_leaves_nothing_behind() {
     assert_eq!(pair.index.used(), 0);
 }
 
-/// A sweep visits every page, also if the index grows between two of its steps.
+/// A sweep visits every page, even if the index grows between two of its steps.
 #[test]
 fn a_sweep_keeps_up_with_growth() {
     const PAGES: u64 = 500;
@@ -606,14 +607,14 @@ fn a_sweep_keeps_up_with_growth() {
     assert_eq!(gone, PAGES);
 }
 
-/// Cohorts are merged, in whatever order blocks are removed.
+/// Cohorts are merged in whatever order blocks are removed.
 #[test]
 fn a_page_that_is_left_costs_less_than_64_bytes() {
     let mut pair = Pair::new();
     for index in 0..20_000 {
         pair.insert(&[(page(1, index * 16), 1)], 0);
     }
-    // Every other cohort shrinks until it has one block left, then the others do, to the size at
+    // Every other cohort shrinks until it has one block left. Then the others shrink to the size at
     // which they would be merged.
     let is_odd = |index: &u64| index / 64 % 2 == 1;
     let odd = (0..20_000).filter(|index| is_odd(index) && index % 64 >= 1);

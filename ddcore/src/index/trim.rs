@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Release of memory: items of the last segments move to free places of earlier ones.
+//! Release of memory: items of the last segments are moved to free places of earlier ones.
 
 use super::bucket::Bucket;
 use super::cohort::{Cohort, Members};
@@ -12,7 +12,7 @@ use super::spill::Spill;
 use super::{Index, Storage};
 
 impl<S: Storage> Index<S> {
-    /// Returns whether [`Index::trim`] has work.
+    /// Returns whether [`Index::trim`] would release memory.
     pub const fn is_slack(&self) -> bool {
         self.blocks.is_slack()
             || self.spills.is_slack()
@@ -21,8 +21,8 @@ impl<S: Storage> Index<S> {
             || self.files_slack()
     }
 
-    /// Takes up to `steps` unused numbers at the ends out of use. The caller may then free the
-    /// segments beyond those that are [needed](Index::needed), which are zeroed again.
+    /// Takes up to `steps` numbers out of use, the highest of each kind first. The caller may then
+    /// free the segments beyond those that are [needed](Index::needed), which are zeroed again.
     pub fn trim(&mut self, steps: u32) {
         self.settle::<Leaf>();
         self.settle::<Cohort>();
@@ -58,8 +58,8 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Files with lower numbers wait while the file with the highest has too many blocks to be
-    /// moved.
+    /// Returns whether unused numbers of files should be released. That is impossible while the
+    /// file with the highest number has too large a range of indices to be moved.
     const fn files_slack(&self) -> bool {
         !self.files_stuck && self.files.is_slack()
     }

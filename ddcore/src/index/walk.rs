@@ -25,7 +25,7 @@ enum At {
     Hash(u32),
 }
 
-/// Number of examined blocks that cost as much as a removed page.
+/// Number of blocks that can be examined in the time of removing a page.
 const LOOKS: u32 = 8;
 
 /// Number of blocks that can be visited in order in the time of one lookup.
@@ -36,7 +36,7 @@ const GLANCES: u32 = 8;
 pub enum Walk {
     /// The walk is complete.
     Done,
-    /// Call again with the same cursor.
+    /// The walk continues with another call with the same cursor.
     More,
 }
 
@@ -45,7 +45,7 @@ impl<S: Storage> Index<S> {
     /// pages, which is at least 16, or has examined as many blocks as take the same time.
     ///
     /// Blocks are looked up by index, or all blocks are visited if that is faster. Pages that are
-    /// added between two steps may remain.
+    /// added between two steps may be left out.
     pub fn remove_range(
         &mut self,
         file: &FileKey,
@@ -105,8 +105,8 @@ impl<S: Storage> Index<S> {
     /// have removed `pages` pages, which is at least 16, or has examined as many blocks as take the
     /// same time.
     ///
-    /// Blocks are visited in an order of their hashes in which none is missed if the index grows, or
-    /// is trimmed, between two steps.
+    /// Blocks are visited in an order of their hashes that misses none if the index grows, or is
+    /// trimmed, between two steps.
     pub fn sweep(
         &mut self,
         cursor: &mut Cursor,
@@ -119,8 +119,8 @@ impl<S: Storage> Index<S> {
         self.sweep_picked(cursor, pages, reason, is_picked, sink)
     }
 
-    /// Removes the pages whose handles have upper bits (from bit 32 on) for which `condemned` returns
-    /// `true`, in steps like those of [`Index::sweep`].
+    /// Removes the pages whose handles have upper bits (from bit 32 on) for which `condemned`
+    /// returns `true`, in steps like those of [`Index::sweep`].
     pub fn sweep_handles(
         &mut self,
         cursor: &mut Cursor,
@@ -151,10 +151,10 @@ impl<S: Storage> Index<S> {
         })
     }
 
-    /// Visits the blocks for which `is_picked` returns `true`, from the bucket of a hash on. `visit`
-    /// may remove a block or its pages. If `divides` is set, no blocks with more than `pages` pages are
-    /// visited in a step, and a visit must lead to the block not being picked again. Otherwise a step
-    /// visits all blocks of at least one bucket.
+    /// Visits the blocks for which `is_picked` returns `true`, from the bucket of a hash on.
+    /// `visit` may remove a block or its pages. If `divides` is set, a step visits blocks with no
+    /// more than `pages` pages together, and after a visit the block must not be picked again.
+    /// Otherwise a step visits all blocks of at least one bucket.
     fn sweep_blocks(
         &mut self,
         mut at: u32,
@@ -211,7 +211,8 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Returns the block of `list` that has other pages of the same 16 neighbours, or [`NONE`].
+    /// Returns the block of `list` that has other pages of the same 16 consecutive ones, or
+    /// [`NONE`].
     fn twin(&self, number: u32, list: u16) -> u32 {
         let block = self.block(number);
         let high = self.high(block);
@@ -292,7 +293,7 @@ impl<S: Storage> Index<S> {
             let block = self.first_block(block, Name::new(number, index));
             if block != NONE {
                 budget.spend(self.visit_all(block, &mut visit));
-                // The file is gone if this was its last block.
+                // The file was removed if this was its last block.
                 number = self.find_file(file, hash);
             }
             match index.checked_add(1) {
@@ -303,7 +304,7 @@ impl<S: Storage> Index<S> {
         Walk::Done
     }
 
-    /// Visits a block and those of the same name behind it. Returns the number of their pages.
+    /// Visits a block and the following ones with the same name. Returns the number of their pages.
     fn visit_all(&mut self, first: u32, visit: &mut impl FnMut(&mut Self, u32)) -> u32 {
         let (mut block, mut pages) = (first, 0);
         while block != NONE {
@@ -347,7 +348,7 @@ impl Budget {
     }
 }
 
-/// Returns the pages of a block that are in a range.
+/// Returns a bitmap of the pages of a block that are in a range.
 fn covered(block: u64, (first, last): (u64, u64)) -> u16 {
     let start = block << BLOCK_BITS;
     let end = start + (BLOCK_PAGES as u64 - 1);

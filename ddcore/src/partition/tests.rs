@@ -4,10 +4,10 @@ use super::*;
 use core::cell::RefCell;
 use proptest::prelude::*;
 
-/// Pages of 2 MiB, the paper's eviction batch.
+/// Number of pages of 2 MiB, the paper's eviction batch.
 const BATCH: u64 = 512;
 
-/// Pages in a MiB.
+/// Number of pages of a MiB.
 const MIB: u64 = 256;
 
 fn entitled(pages: u64, entities: &[(u32, u64)]) -> Vec<Entity> {
@@ -50,22 +50,22 @@ fn shares_of_the_papers_dynamic_experiments() {
     assert_eq!(shares(4000, &[40, 35, 0, 25]), [1600, 1400, 0, 1000]);
 }
 
-/// Two equal entities, one idle: the busy one is the victim of itself, the idle one keeps its
-/// little, and gets its share back on demand.
+/// Of two equal entities, one is idle. The busy one replaces its own pages. The idle one keeps its
+/// few pages, and gets its share back on demand.
 #[test]
 fn an_idle_share_is_used_and_comes_back() {
     let pages = 1024 * MIB;
     let idle = entitled(pages, &[(50, 10 * MIB), (50, 1014 * MIB)]);
     assert_eq!(victim(&idle, BATCH), Some(1));
-    // The idle one wakes up: as long as it is below its share, the other gives.
+    // The idle one becomes active: as long as it is below its share, the other one loses pages.
     let waking = entitled(pages, &[(50, 500 * MIB), (50, 524 * MIB)]);
     assert_eq!(victim(&waking, BATCH), Some(1));
     let beyond = entitled(pages, &[(50, 513 * MIB), (50, 511 * MIB)]);
     assert_eq!(victim(&beyond, BATCH), Some(0));
 }
 
-/// The unused share of one is divided among the overused by weight, not equally: with 60:30:10
-/// and the last one idle, the others settle at 2:1.
+/// The unused share of an entity is divided among the overused ones by weight, not equally: with
+/// 60:30:10 and the last one idle, the others settle at 2:1.
 #[test]
 fn spare_pages_are_divided_by_weight() {
     let pages = 900 * MIB;
@@ -79,7 +79,8 @@ fn spare_pages_are_divided_by_weight() {
     assert_eq!(victim(&first_above, BATCH), Some(0));
 }
 
-/// Line 8: an entity counts as overused as soon as the batch would lift it above its share.
+/// Line 8 of Algorithm 1: an entity counts as overused as soon as the batch would lift it above its
+/// share.
 #[test]
 fn the_batch_counts_as_use() {
     let entities = [
@@ -97,7 +98,7 @@ fn the_batch_counts_as_use() {
     assert_eq!(victim(&entities, BATCH), Some(1));
 }
 
-/// Line 13: up to two batches of free entitlement are not handed out.
+/// Line 13 of Algorithm 1: up to two batches of unused entitlement are not lent.
 #[test]
 fn up_to_two_free_batches_are_not_shared_out() {
     let overused = |used, entitlement| Entity {
@@ -114,11 +115,11 @@ fn up_to_two_free_batches_are_not_shared_out() {
         weight: 1,
         ..overused(4000, 3000)
     };
-    // Without spare pages the light one exceeds by one page more.
+    // Without spare pages, the light entity exceeds by one page more.
     let entities = [overused(3999, 3000), light, gap(2 * BATCH)];
     assert_eq!(victim(&entities, BATCH), Some(1));
-    // With them the heavy one is entitled to nearly all, and the light one still gives; turned
-    // round, the heavy one would give without them.
+    // If the heavy entity has one page more, it is the victim without spare pages. With spare
+    // pages, of which the heavy one gets nearly all, the light one is the victim.
     let entities = [overused(4001, 3000), light, gap(2 * BATCH)];
     assert_eq!(victim(&entities, BATCH), Some(0));
     let entities = [overused(4001, 3000), light, gap(2 * BATCH + 1)];
@@ -151,8 +152,8 @@ fn without_overuse_the_largest_is_the_victim() {
     assert_eq!(victim(&entities, BATCH), Some(1));
 }
 
-/// Runs a full tier in which each entity demands pages up to a limit, and demands the pages that it
-/// lost again.
+/// Simulates a full tier in which each entity demands pages up to a limit, and demands lost pages
+/// again.
 fn settle(pages: u64, entities: &[(u32, u64, u64)]) -> Vec<u64> {
     let start: Vec<_> = entities
         .iter()
@@ -195,9 +196,9 @@ fn demand_settles_at_the_weights_from_anywhere() {
     }
 }
 
-/// Section 5.1 of the paper: 3 GB, four containers of equal weight. The video server held
-/// everything; web wants 800 MB, proxy and mail less than their 750 MB. Video ends at about 1.2 GB
-/// and web keeps all its 800, although both are beyond their shares.
+/// Section 5.1 of the paper: 3 GB are divided among four containers of equal weight. At first the
+/// video server has everything. Web demands 800 MB, proxy and mail less than their 750 MB. Video
+/// ends with about 1.2 GB and web with all its 800 MB, although both exceed their shares.
 #[test]
 fn the_papers_equal_weights() {
     let (web, proxy, mail) = (800 * MIB, 500 * MIB, 500 * MIB);
@@ -234,7 +235,7 @@ fn collected(entities: &mut [Entity], pages: u64, turn: u64) -> (Vec<(usize, u64
     (asked, sum)
 }
 
-/// Returns the pages that each entity gives for an eviction.
+/// Returns the number of pages that each entity loses in an eviction.
 fn given(entities: &mut [Entity], eviction: u64) -> Vec<u64> {
     let mut given = vec![0; entities.len()];
     for (at, pages) in collected(entities, eviction, eviction).0 {
@@ -258,8 +259,8 @@ fn a_victim_with_enough_pages_gives_the_whole_batch() {
     assert_eq!(given(&mut entities, BATCH), [BATCH, 0]);
 }
 
-/// Victims that have lost their pages since they were chosen end the collection, once all of them
-/// have been asked.
+/// If all victims have lost their pages since they were chosen, the collection ends after one
+/// attempt for each.
 #[test]
 fn victims_without_pages_are_asked_once() {
     let entities = entitled(0, &[(100, 9), (100, 3), (100, 1)]);
@@ -277,7 +278,7 @@ fn victims_without_pages_are_asked_once() {
     assert_eq!(asked, [(0, BATCH), (1, BATCH), (2, BATCH)]);
 }
 
-/// Evicts as the shrinker does: divides the pages that are to be left, and takes few at a time.
+/// Evicts as the shrinker does: divides the pages that are to remain, and takes few at a time.
 fn shrink(entities: &mut [Entity], pages: u64, turn: u64) -> Vec<usize> {
     let used: u64 = entities.iter().map(|entity| entity.used).sum();
     entitle(entities, used.saturating_sub(pages));
@@ -290,7 +291,7 @@ fn shrink(entities: &mut [Entity], pages: u64, turn: u64) -> Vec<usize> {
 fn small_evictions_take_equally_from_equal_entities() {
     let mut entities = entitled(0, &[(100, 1000); 1000]);
     for _ in 0..1000 {
-        // The work is bounded by the pages asked for, not by the number of entities.
+        // The work is bounded by the number of requested pages, not by the number of entities.
         assert!(shrink(&mut entities, 128, 32).len() <= 4);
     }
     let used = entities.iter().map(|entity| entity.used);
@@ -304,7 +305,7 @@ fn small_evictions_converge_to_the_weights() {
     for _ in 0..400 {
         shrink(&mut entities, 100, 32);
     }
-    // 30 500 pages are left: the small entity keeps its own, the others share 1 to 3.
+    // 30 500 pages remain. The small entity keeps its own, and the others divide theirs 1 to 3.
     let used: Vec<u64> = entities.iter().map(|entity| entity.used).collect();
     assert_eq!(used[2], 500);
     assert!(
@@ -313,8 +314,8 @@ fn small_evictions_converge_to_the_weights() {
     );
 }
 
-/// The paper's redistribution: the unused part of an entitlement is divided among entities that
-/// want more.
+/// The paper's redistribution: unused parts of entitlements are divided among entities that demand
+/// more.
 #[test]
 fn unused_shares_are_room_for_others() {
     let entity = |used| Entity {
@@ -330,13 +331,14 @@ fn unused_shares_are_room_for_others() {
     };
     assert_eq!(capacity(0), 750 + 410 / 2);
     assert_eq!(capacity(3), 750 + 410 / 2);
-    // 740 pages and an eviction do not exceed 750, but the capacity is the bound of this entity.
+    // 740 pages plus an eviction do not exceed 750, but the capacity also includes a part of the
+    // pages that others lend.
     assert_eq!(capacity(2), 750 + 400 / 3);
-    // A lender gets no part of its own unused pages, but of those of the third.
+    // A lender gets no part of its own unused pages, but a part of those of the third entity.
     assert_eq!(capacity(1), 750 + 10 / 3);
 }
 
-/// Chooses like [`Victims`], with a pass for each choice.
+/// Chooses victims like [`Victims`], but with one pass for each choice.
 fn one_by_one(mut entities: Vec<Entity>, eviction: u64, count: usize) -> Vec<usize> {
     let sums = Sums::of(&entities, eviction);
     let overused = entities.iter().any(|entity| is_overused(entity, eviction));
@@ -363,7 +365,7 @@ fn one_by_one(mut entities: Vec<Entity>, eviction: u64, count: usize) -> Vec<usi
 }
 
 proptest! {
-    /// One pass over the entities chooses as a pass for each choice would.
+    /// One pass over the entities chooses the same victims as one pass for each choice.
     #[test]
     fn one_pass_chooses_like_many(
         pages in 1u64..1 << 16,
@@ -409,8 +411,7 @@ proptest! {
             None => prop_assert!(entities.iter().all(|entity| entity.used == 0)),
             Some(at) => {
                 prop_assert!(entities[at].used > 0);
-                // An entity within its entitlement is no victim while another exceeds its own
-                // by more than all spare pages.
+                // An entity within its entitlement is no victim while another one is overused.
                 let within = |e: &Entity| e.used + eviction <= e.entitlement;
                 let overused = entities.iter().any(|e| e.used > 0 && !within(e));
                 prop_assert!(!overused || !within(&entities[at]));
@@ -418,7 +419,7 @@ proptest! {
         }
     }
 
-    /// Overflow is a panic in the kernel, as it is here.
+    /// Overflow would be a panic here, as in the kernel.
     #[test]
     fn no_number_overflows(
         pages: u64,
@@ -435,7 +436,7 @@ proptest! {
         given(&mut entities, eviction);
     }
 
-    /// An entity within its part of the remaining pages gives nothing.
+    /// An entity that has no more than its part of the remaining pages loses nothing.
     #[test]
     fn an_entity_within_its_entitlement_keeps_its_pages(
         pages in 0u64..100_000,
@@ -447,7 +448,7 @@ proptest! {
         shrink(&mut entities, pages, turn);
         for (before, after) in before.iter().zip(&entities) {
             prop_assert!(after.used <= before.used);
-            // It may have been beyond its share by less than a turn when it was asked.
+            // It may have exceeded its share by less than a turn when it was chosen.
             let least = after.entitlement.saturating_sub(turn).min(before.used);
             prop_assert!(after.used >= least, "{before:?} {after:?}");
             if before.used <= after.entitlement {

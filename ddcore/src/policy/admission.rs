@@ -12,7 +12,7 @@ use super::{Class, Name, Policy, Pressure};
 /// One of this many pages that `mru` would refuse is admitted.
 const TRICKLE: u32 = 32;
 
-/// Reason to refuse a page.
+/// Reason for which a page is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
     /// The policy rates the pages in the cache higher.
@@ -24,17 +24,18 @@ pub enum Refusal {
 /// Decision about a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// Put it with this class.
+    /// The page is put with this class.
     Put(Class),
-    /// Drop it.
+    /// The page is not put.
     Refuse(Refusal),
 }
 
 /// The guest's half for one pool.
 ///
-/// `W` are the words of the sketch (see [`super::sketch::words`]), `C` the cells of the shadow
-/// (three for each block of the small caches; 12 288 make good choices, 3 072 fair ones). Both may
-/// be empty: then there is no history, and `adaptive` admits as `fifo` does.
+/// `W` is memory for the words of the sketch (see [`super::sketch::words`]), `C` for the cells of
+/// the shadow (three for each block of the small caches; choices are good with 12 288 cells and
+/// fair with 3 072). Both may be empty; then there is no history, and `adaptive` admits as `fifo`
+/// does.
 #[derive(Clone, Debug)]
 pub struct Admission<W, C> {
     policy: Policy,
@@ -70,10 +71,11 @@ where
         self.policy
     }
 
-    /// Changes the policy. Takes time in proportion to the memory if the history has to be cleared.
+    /// Changes the policy. If the history has to be cleared, the time is proportional to the
+    /// memory.
     pub fn set_policy(&mut self, policy: Policy) {
         if (policy == Policy::S3) != (self.policy == Policy::S3) {
-            // The memory has counters for one policy, and fingerprints for the other.
+            // The memory has fingerprints for `s3`, and counters for other policies.
             self.sketch.words_mut().fill(0);
         }
         self.policy = policy;
@@ -90,12 +92,12 @@ where
         &self.throttle
     }
 
-    /// Returns the bytes of the pool's history.
+    /// Returns the size of the pool's history in bytes, without the cells of the shadow.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(self.sketch.words())
     }
 
-    /// Records the read of a page that the guest's page cache did not have. `hit` tells whether the
+    /// Records the read of a page that the guest's page cache did not have. `hit` is set if the
     /// host had it.
     pub fn missed(&mut self, name: &Name, hit: bool) {
         self.throttle.missed(hit);
@@ -108,15 +110,15 @@ where
         }
     }
 
-    /// Decides about a page that leaves the page cache by reclaim. `refaulted` tells whether the
-    /// kernel counts it to a working set, and `pressure` is the last report of the host.
+    /// Decides about a page that leaves the page cache by reclaim. `refaulted` is set if the kernel
+    /// considers it part of a working set, and `pressure` is the last report of the host.
     pub fn offered(&mut self, name: &Name, refaulted: bool, pressure: &Pressure) -> Verdict {
         let class = self.leaves(name, pressure);
         self.decide(name, 1, class, refaulted, pressure)
     }
 
-    /// The first half of [`Self::offered`], for each page of a folio that leaves as a whole: records
-    /// the page and returns its class. The class of the folio is the highest of its pages.
+    /// The first half of [`Self::offered`], which is called for each page of a folio: records the
+    /// page and returns its class. The class of the folio is the highest class of its pages.
     pub fn leaves(&mut self, name: &Name, pressure: &Pressure) -> Class {
         self.capacity = pressure.capacity;
         let class = match self.policy {
@@ -130,9 +132,9 @@ where
         class
     }
 
-    /// The second half of [`Self::offered`], once for a folio of `pages` pages whose first is
-    /// `name`. With one decision for each page, a rule that admits one page of many would admit
-    /// most large folios.
+    /// The second half of [`Self::offered`], which is called once for a folio of `pages` pages
+    /// whose first one is `name`. If each page were decided separately, a rule that admits one page
+    /// in many would admit most large folios.
     pub fn decide(
         &mut self,
         name: &Name,
@@ -160,7 +162,7 @@ where
         if !admitted {
             return Verdict::Refuse(Refusal::Policy);
         }
-        // The paper's policy admits every page whatever it costs, so that it is not throttled.
+        // The paper's policy is not throttled, because it admits every page whatever the cost.
         if self.policy != Policy::Fifo && !self.throttle.allows(name.page, pages, self.capacity) {
             return Verdict::Refuse(Refusal::Throttle);
         }

@@ -14,10 +14,10 @@ pub fn seen(words: &mut [u64], hash: u64) -> bool {
         return false;
     };
     let word = &mut words[hash as usize & mask];
-    // Zero stands for an empty place.
+    // Zero means an empty place.
     let print = (hash >> 48).max(1);
     let place = (0..4).find(|place| *word >> (place * BITS) & 0xffff == print);
-    // The fingerprints that are newer than its old place move up by one.
+    // The fingerprints that are newer than the old one move up by one place.
     let moved = match place {
         Some(3) | None => u64::MAX,
         Some(place) => (1 << ((place + 1) * BITS)) - 1,

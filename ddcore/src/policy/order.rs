@@ -5,32 +5,36 @@
 use crate::index::{age, Index, Storage};
 use ddabi::policy::Policy;
 
-/// Classes of a pool; the host keeps a list for each, in the order the pages came.
+/// Number of classes of a pool. The host keeps a list for each, in the order in which pages were
+/// put.
 pub use ddabi::request::CLASSES;
 
 /// A class counts as old at this power of two times the age of the class below.
 const AGE_SHIFT: u32 = 2;
 
-/// A class is left over if its newest page is older than this power of two times the oldest below.
+/// A class is left over if its newest page is older than this power of two times the oldest page of
+/// lower classes.
 const LEFT_OVER_SHIFT: u32 = 3;
 
-/// `s3`: the part of a pool that class 0 may hold.
+/// For `s3`, class 0 may have one page in this many of the pool.
 const SMALL_SHARE: u64 = 10;
 
-/// Rule by which the class is chosen.
+/// Rule by which the class of the next victim is chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
     /// The class whose oldest page has the largest weighted age, which is its age divided by a
-    /// power of four for each class. A class that gets no more puts is weighted like the lowest.
+    /// power of four for each class. A class is left over if no page was put into it for a long
+    /// time. It is weighted like the lowest class, so that its pages are evicted.
     Aged,
-    /// Class 0 while it holds more than a tenth of the pool, then class 1.
+    /// Class 0 while it has more than a tenth of the pool, otherwise the highest class that has
+    /// pages.
     Small,
 }
 
 /// One class of a pool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Queue {
-    /// Pages that it holds.
+    /// Number of pages of the class.
     pub used: u64,
     /// Age of its oldest page, in any unit that is the same for all classes.
     pub oldest: u64,
@@ -83,11 +87,12 @@ impl Order {
     }
 }
 
-/// Returns the class with the largest weighted age, and the lowest of several.
+/// Returns the class with the largest weighted age, or the lowest of several such classes.
 ///
-/// A class is left over if no page was put into it while all pages below were replaced eight times.
-/// The guest then admits in another way or reads other files, so that the class has lost its value.
-/// A smaller factor would be too early, because pages of high classes come in bursts.
+/// A class is left over if no page was put into it while all pages of lower classes were replaced
+/// eight times. This means that the guest admits in another way or reads other files, so that the
+/// class has lost its value. A smaller factor would not be safe, because pages of high classes are
+/// put in bursts.
 fn oldest(queues: &[Queue; CLASSES]) -> Option<usize> {
     let mut found: Option<(usize, u64)> = None;
     let mut below = None;

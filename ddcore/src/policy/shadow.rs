@@ -2,13 +2,14 @@
 
 //! Miniature simulations that choose the policy of `adaptive` (Waldspurger et al., ATC '17).
 //!
-//! A fixed part of the pages, whole blocks sampled by hash, is run through three small caches, one
-//! for each way to admit. Their size is the same part of the pool's size. They hold no data, but a
+//! A sample of the pages, whole blocks chosen by hash, is simulated in three small caches, one for
+//! each way to admit. Their size is the same fraction of the pool's size. They have no data, but a
 //! cell of 16 bytes for each block, with a bit for each page. As at the host, the age of a block is
-//! that of its newest page, and its pages are evicted together, because a way that keeps the
-//! neighbours of popular pages must be rated accordingly. The way with the best recent result is
-//! used for all pages. The paper's FIFO is the default: another way has to beat it by twice the
-//! standard error of the comparison, and is given up as soon as it falls behind by a fifth of that.
+//! that of its newest page, and its pages are evicted together, because a way that keeps pages only
+//! since they are in the same blocks as popular ones must be rated accordingly. The way with the
+//! best recent result is used for all pages. The paper's FIFO is the default: another way has to
+//! beat it by twice the standard error of the comparison, and is abandoned as soon as it falls
+//! behind by a fifth of the standard error.
 
 use super::order::{Queue, CLASSES};
 use super::{Class, Order, BLOCK_BITS, BLOCK_PLACES};
@@ -25,15 +26,15 @@ pub enum Way {
     Better = 2,
 }
 
-/// One of this many pages that would be refused is admitted, or a pool of dead pages would never
-/// change.
+/// One of this many pages that would be refused is admitted, because otherwise a pool of dead pages
+/// would never change.
 const TRICKLE: u32 = 32;
 
 impl Way {
     const ALL: [Self; 3] = [Self::All, Self::Equal, Self::Better];
 
-    /// Returns whether a page enters a full pool that would evict from the class `floor`. `turn`
-    /// counts the calls.
+    /// Returns whether a page is admitted to a full pool that would evict from the class `floor`.
+    /// `turn` counts the calls.
     pub fn admits(self, class: Class, floor: Class, turn: u32) -> bool {
         match self {
             Self::All => true,
@@ -58,33 +59,34 @@ pub struct Cell {
     key: u32,
     /// Bitmap of the pages in the cache.
     pages: u16,
-    /// The time at which the newest of them came.
+    /// The time at which the newest of them was put.
     stamp: u16,
     chain: u16,
     newer: u16,
     older: u16,
-    /// The first cell of the hash bucket of this number, in 14 bits, and the class of this cell.
+    /// Link to the first cell of the hash bucket with the number of this cell, in 14 bits, and the
+    /// class of this cell.
     head: u16,
 }
 
-/// Link to no cell. A link is the number of a cell plus one.
+/// The null link. A link is the number of a cell plus one.
 const NONE: u16 = 0;
 
-/// Bits of links where they share a field with the class.
+/// Number of bits of a link that shares a field with the class.
 const LINK_BITS: u32 = 14;
 
-/// The bits of a link.
+/// Mask of such a link.
 const LINK: u16 = (1 << LINK_BITS) - 1;
 
-/// The most cells of one small cache.
+/// Maximum number of cells of one small cache.
 pub const MAX_CELLS: usize = LINK as usize - 1;
 
-/// The least number of steps of a stamp in which as many pages come as a small cache holds. Stamps
+/// Minimum number of steps of the stamp in which as many pages are put as a small cache has. Stamps
 /// wrap around only after the cache was replaced 64 times, when the highest class counts as old as
 /// the lowest.
 const STEPS: u32 = 1 << 9;
 
-/// Sampled reads between two choices.
+/// Number of sampled reads between two choices.
 const EPOCH: u32 = 256;
 
 /// Unit of the counts, which are fixed-point numbers so that they decay smoothly.
@@ -104,7 +106,7 @@ struct Mini {
     used: [u32; CLASSES],
     free: u16,
     high: u16,
-    /// Number of pages that came, which is the time.
+    /// Number of pages that were put, which serves as the time.
     now: u32,
     turn: u32,
     hits: i64,
@@ -132,7 +134,7 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
         }
     }
 
-    /// Returns the way that does best now.
+    /// Returns the way that is in use now.
     pub const fn way(&self) -> Way {
         self.way
     }
@@ -197,8 +199,8 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
             }
         }
         let hits = |way: Way| self.minis[way as usize].hits;
-        // The standard error of a count is its square root. The comparison is of squares: `ahead`
-        // exceeds `fifths` fifths of the standard error.
+        // The standard error of a count is its square root. Squares are compared: `ahead` exceeds
+        // `fifths` fifths of the standard error.
         let exceeds = |ahead: i64, one: Way, other: Way, fifths: i64| {
             let variance = (hits(one) + hits(other)) * ONE;
             ahead > 0 && ahead * ahead * 25 > variance * fifths * fifths
@@ -225,7 +227,7 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
 struct Page {
     /// Hash of its block.
     key: u32,
-    /// Its place in the block, as a bit.
+    /// Its position in the block, as a bit.
     bit: u16,
 }
 
@@ -311,7 +313,7 @@ impl Mini {
         true
     }
 
-    /// Adds a page to its block of this class, and makes that the newest block.
+    /// Adds a page to its block of this class, and makes this block the newest one.
     fn insert(&mut self, cells: &mut [Cell], page: Page, class: usize, limit: u32) {
         let found = Self::find(cells, page.key, |cell| cell.class() == class);
         let (at, pages) = match found {
@@ -407,8 +409,8 @@ fn cell(cells: &[Cell], at: u16) -> Option<Cell> {
 mod tests {
     use super::*;
 
-    /// The counts, of about a thousand hits, vary by some forty-five together; a lead of two
-    /// standard errors is needed.
+    /// With about a thousand hits each, the standard error of the difference is about 45. A lead of
+    /// two standard errors is required.
     #[test]
     fn a_way_is_chosen_for_more_than_what_chance_gives() {
         let chosen = |all: i64, better: i64| {

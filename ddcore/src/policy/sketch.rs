@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Frequency of recent misses of pages: a count-min sketch of four-bit counters that are halved
+//! Frequencies of recent misses of pages: a count-min sketch of four-bit counters that are halved
 //! over time.
 //!
 //! As in TinyLFU (Einziger et al., ACM ToS '17), with one change: counters are halved one word at a
@@ -12,7 +12,7 @@ const ROWS: u32 = 4;
 /// The largest value of a counter.
 pub const MOST: u8 = 15;
 
-/// Each counter is halved once in this number of additions per page of the cache.
+/// Each counter is halved once in this many additions for each page of the cache.
 const PERIOD: u64 = 10;
 
 /// Returns the number of words of a sketch for a pool of `pages` pages: four counters, which are
@@ -26,12 +26,12 @@ pub const fn words(pages: usize) -> usize {
     }
 }
 
-/// The sketch. `W` is memory for the counters, initially zero. Its length is rounded down to a power
-/// of two.
+/// The sketch. `W` is memory for the counters, initially zero. Its length is rounded down to a
+/// power of two.
 #[derive(Clone, Debug)]
 pub struct Sketch<W> {
     words: W,
-    /// Additions since a word was halved.
+    /// Number of additions since a word was halved.
     additions: u64,
     /// The next word to halve.
     cursor: usize,
@@ -71,7 +71,8 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
             return;
         };
         if least < MOST {
-            // Only the smallest counters rise, because other keys have raised the larger ones.
+            // Only the smallest counters are incremented, because other keys have raised the larger
+            // ones.
             for row in 0..ROWS {
                 let (word, shift) = place(hash, row, mask);
                 if (words[word] >> shift) as u8 & MOST == least {

@@ -148,7 +148,7 @@ fn puts_that_never_hit_become_few() {
 #[test]
 fn puts_of_a_pool_without_reads_go_on() {
     let mut pool = pool(Policy::S3);
-    // The pages are read at first, and pushed out while the container is idle.
+    // The pages are read at first, and reclaimed while the container is idle.
     for page in 0..200_000 {
         pool.missed(&name(page), false);
     }
@@ -160,7 +160,7 @@ fn puts_of_a_pool_without_reads_go_on() {
 }
 
 /// A pool without reads is not throttled, because reads count only in the window in which they
-/// happened.
+/// happen.
 #[test]
 fn puts_of_a_pool_that_stopped_reading_go_on() {
     let mut pool = pool(Policy::S3);
@@ -190,7 +190,7 @@ fn the_throttle_has_an_exact_bound() {
     assert_eq!((after(16), after(15)), (0, 1));
 }
 
-/// The history of a new policy begins empty.
+/// The throttle starts anew with a new policy.
 #[test]
 fn a_new_policy_is_not_throttled() {
     let mut pool = pool(Policy::S3);
@@ -204,9 +204,9 @@ fn a_new_policy_is_not_throttled() {
 }
 
 /// The cost of puts is compared with the hits of the same period, so that a way that remains the
-/// best is never given up. Of each eight pages one comes again after 48 of them have left,
-/// interleaved with as many that never do. In a pool of 64 pages, only a way that refuses the
-/// latter and admits all of the former has hits.
+/// best is never abandoned. One page in eight is read again after 48 pages of the same kind have
+/// left. As many other pages, which are never read again, leave in between. In a pool of 64 pages,
+/// only a way that refuses the latter and admits all of the former has hits.
 #[test]
 fn the_price_of_puts_does_not_grow() {
     let mut shadow = shadow::Shadow::new(vec![Cell::default(); 3 * 64]);
@@ -224,7 +224,7 @@ fn the_price_of_puts_does_not_grow() {
     }
 }
 
-/// Returns an index in which each of these lists got a page at the given time.
+/// Returns an index in which a page was put into each of these lists at the given time.
 fn index_of(pages: &[(u16, u64)]) -> Index<Heap> {
     let hasher = Hasher::new(1);
     let mut index = Index::new(Heap::with_lists(2 * CLASSES), hasher);
@@ -260,7 +260,7 @@ fn the_class_that_gives_is_found_in_the_index() {
     assert_eq!(victim(Order::Small, FIRST, &[(FIRST + 2, 5)]), Some(2));
 }
 
-/// A policy that does not count has one class, whatever was counted before.
+/// A policy that does not count misses has one class, whatever was counted before.
 #[test]
 fn fifo_has_one_class() {
     let mut pool = pool(Policy::Adaptive);
@@ -356,21 +356,22 @@ fn a_loop_that_does_not_fit_is_kept_in_part() {
     }
 }
 
-/// Of the possible hits of a loop that exceeds the pool, most are reached at any length. Decision
-/// 0004 promises 70 % with a history of the usual size; this one has a twenty-fourth of its cells.
+/// For a loop that exceeds the pool, most of the possible hits are reached at any length of the
+/// loop. Decision 0004 promises 70 % with a history of the usual size; this one has a twenty-fourth
+/// of its cells.
 #[test]
 fn most_of_any_loop_is_kept() {
     for pages in [1300, 1600, 2000, 3000] {
         let hits = replay(Policy::Adaptive, |tick| tick % pages);
-        // In the second half all reads miss the guest, and the pool can have 1000 hits in each
-        // round.
+        // In the second half all reads miss the guest's page cache, and the pool can have 1000 hits
+        // in each round.
         let best = 30_000 * 1000 / pages;
         assert!(hits * 10 >= best * 6, "{pages}: {hits} of {best}");
     }
 }
 
-/// Pages that are read once do not push out others for long: after a scan of five times the pool's
-/// size, a hot set is back before it was read three times.
+/// Pages that are read once do not displace others for long: after a scan of five times the pool's
+/// size, a hot set is cached again before it was read three times.
 #[test]
 fn a_hot_set_survives_a_scan() {
     const HOT: u64 = 800;
@@ -380,14 +381,14 @@ fn a_hot_set_survives_a_scan() {
     };
     for policy in [Policy::Fifo, Policy::Adaptive] {
         let hits = replay(policy, page);
-        // Seven of eight reads miss the guest.
+        // Seven of eight reads miss the guest's page cache.
         let best = (25_000 - 3 * HOT) * 7 / 8;
         assert!(hits >= best * 9 / 10, "{policy:?}: {hits} of {best}");
     }
 }
 
-/// The throttle of a pool whose puts have hits again is relaxed by a level for each time that twice
-/// its size is offered.
+/// When puts of a pool have hits again, its throttle is relaxed by one level each time that twice
+/// its size was offered.
 #[test]
 fn a_throttled_pool_recovers() {
     let mut pool = pool(Policy::S3);
@@ -405,7 +406,7 @@ fn a_throttled_pool_recovers() {
 
 #[test]
 fn the_default_stays_with_what_is_recent() {
-    // In a window that wanders, past frequency predicts nothing.
+    // If the working set moves, past frequencies predict nothing.
     let wandering = |tick| tick / 8 + ddabi::key::mix(tick) % 900;
     let (fifo, ours) = (
         replay(Policy::Fifo, wandering),

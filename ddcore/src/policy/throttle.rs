@@ -2,21 +2,21 @@
 
 //! Limits the puts of pools that have too few hits.
 //!
-//! A put costs about as much as a get, and a hit saves a read of the disk, which is
-//! worth tens of copies. If a pool has less than one hit in [`POOR`] puts during a window in which
-//! its content was replaced twice, its rate of puts is halved. A window with hardly any reads does
-//! not count, because the page cache of an idle container is pushed out for later use.
+//! A put costs about as much as a get, and a hit saves a read of the disk, which is worth tens of
+//! copies. If a pool has less than one hit in [`POOR`] puts during a window in which its content
+//! was replaced twice, its rate of puts is halved. A window with hardly any reads does not count,
+//! because the pages of an idle container are reclaimed and put for later use.
 
-/// Puts for one hit above which a pool is throttled.
+/// Number of puts per hit above which a pool is throttled.
 pub const POOR: u64 = 64;
 
-/// Puts for one hit below which the rate is doubled again.
+/// Number of puts per hit below which the rate is doubled again.
 const RICH: u64 = 32;
 
 /// Smallest window in puts.
 const LEAST_WINDOW: u64 = 1024;
 
-/// At the lowest rate one put of `1 << STRICTEST` is allowed.
+/// At the lowest rate, one put in `1 << STRICTEST` is allowed.
 const STRICTEST: u32 = 5;
 
 /// The throttle of one pool.
@@ -29,10 +29,10 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Records the read of a page that the guest's page cache did not have. `hit` tells whether the
+    /// Records the read of a page that the guest's page cache did not have. `hit` is set if the
     /// host had it.
     pub fn missed(&mut self, hit: bool) {
-        // Reads before the first put cannot have hit.
+        // Reads before the first put of a window are not counted.
         self.reads += u64::from(self.puts > 0);
         self.hits += u64::from(hit);
     }
@@ -57,7 +57,7 @@ impl Throttle {
         true
     }
 
-    /// Returns the level: one page of `1 << level` is put.
+    /// Returns the level: one page in `1 << level` is put.
     pub const fn level(&self) -> u32 {
         self.level
     }

@@ -7,7 +7,7 @@
 pub enum State {
     /// The host has no copy that may be used.
     Absent,
-    /// The host may hold a valid copy.
+    /// The host may have a valid copy.
     Present,
     /// A put is in flight.
     Leaving,
@@ -18,7 +18,7 @@ pub enum State {
 /// The states of 128 pages, as two planes of bits.
 ///
 /// With `held` and `going` written in this order, absent is 00, present 10, leaving 11 and
-/// cancelled 01: every event is a few operations on whole words.
+/// cancelled 01. Every event takes a few operations on whole words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Bits {
     /// The copy may be used, now or once its put is confirmed.
@@ -31,7 +31,7 @@ impl Bits {
     /// All pages absent.
     pub(super) const EMPTY: Self = Self { held: 0, going: 0 };
 
-    /// All pages are absent.
+    /// Returns whether all pages are absent.
     #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.held | self.going == 0
@@ -90,8 +90,8 @@ impl Bits {
         self.held &= !mask;
     }
 
-    /// Makes present pages absent, because the host's copies are gone or about to be taken. Puts in
-    /// flight are not cancelled.
+    /// Makes present pages absent, because the host's copies were evicted or are about to be
+    /// requested. Puts in flight are not cancelled.
     #[inline]
     pub(super) fn take(&mut self, mask: u128) {
         self.held &= !(mask & !self.going);

@@ -5,7 +5,7 @@
 use super::bits::Bits;
 use super::slots::{Link, Links, Slot};
 
-/// Pages of a chunk.
+/// Number of pages of a chunk.
 pub const CHUNK_PAGES: u64 = 128;
 
 /// Storage of one chunk.
@@ -21,7 +21,7 @@ pub struct ChunkSlot {
     pub(super) before: Link,
     /// Chunk after this one in the file's list.
     pub(super) after: Link,
-    /// Whether a put began here since the clock's hand passed.
+    /// Whether a put of one of the pages began since the clock's hand last passed.
     pub(super) recent: bool,
     links: Links,
 }
@@ -38,7 +38,7 @@ impl ChunkSlot {
         links: Links::EMPTY,
     };
 
-    /// [`Slot::identity`] of chunk `number` of the file in `file`.
+    /// Returns the [`Slot::identity`] of chunk `number` of the file in `file`.
     #[inline]
     pub(super) fn identity_of(file: Link, number: u64) -> [u64; 2] {
         [number, u64::from(file.slot().unwrap_or(0))]

@@ -9,16 +9,16 @@ use super::shard::Shard;
 use super::slots::Slots;
 use ddabi::key::FileKey;
 
-/// Slots that are examined for each requested chunk.
+/// Number of slots that are examined for each requested chunk.
 const LOOKS: u32 = 8;
 
 /// Result of [`Shard::reclaim`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Reclaimed {
-    /// Number of chunks dropped.
+    /// Number of dropped chunks.
     pub chunks: u32,
-    /// Present pages in them.
+    /// Number of present pages in them.
     pub pages: u64,
 }
 
@@ -30,9 +30,10 @@ where
     /// Makes room by dropping up to `most` chunks in which no put began since the clock's hand
     /// last passed. Chunks with leaving or cancelled pages stay.
     ///
-    /// Examines eight slots for each requested chunk, so that it may drop fewer, or none;
-    /// the next call continues from there. `dropped` is called with the file and the first and last
-    /// page of each chunk, whose copies at the host are useless from then on.
+    /// Examines at most eight slots for each requested chunk, and may thus drop fewer chunks, or
+    /// none; the next call continues from there. `dropped` is called with the file and the first
+    /// and last page of each dropped chunk. Copies of these pages at the host can no longer be
+    /// used.
     pub fn reclaim(&mut self, most: u32, mut dropped: impl FnMut(FileKey, u64, u64)) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
         for _ in 0..most

@@ -7,39 +7,41 @@ use super::shard::Shard;
 /// The content of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
-    /// Files with at least one page that is not absent.
+    /// Number of files with at least one page that is not absent.
     pub files: u32,
-    /// Chunks with at least one page that is not absent.
+    /// Number of chunks with at least one page that is not absent.
     pub chunks: u32,
-    /// Slots for files, free ones included.
+    /// Number of slots for files, including free ones.
     pub file_slots: u32,
-    /// Slots for chunks, free ones included.
+    /// Number of slots for chunks, including free ones.
     pub chunk_slots: u32,
-    /// Pages that are present.
+    /// Number of pages that are present.
     pub present: u64,
-    /// Pages that are leaving or cancelled.
+    /// Number of pages that are leaving or cancelled.
     pub going: u64,
-    /// Present pages dropped by [`Shard::reclaim`] since the shard was created.
+    /// Number of present pages that [`Shard::reclaim`] has dropped since the shard was created.
     pub dropped: u64,
 }
 
-/// Kinds of slots that run out, so that the caller should provide new ones or reclaim.
+/// Kinds of slots of which few are free, so that the caller should provide new ones or reclaim
+/// some.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Low {
-    /// Slots for files.
+    /// Few slots for files are free.
     pub files: bool,
-    /// Slots for chunks.
+    /// Few slots for chunks are free.
     pub chunks: bool,
 }
 
 impl Low {
-    /// Returns whether any kind of slot runs out.
+    /// Returns whether few slots of any kind are free.
     pub const fn any(self) -> bool {
         self.files || self.chunks
     }
 }
 
-/// Free slots below which a table is low, however small it is: a few of the largest folios.
+/// Number of free slots below which a table is low, however small it is. They suffice for a few of
+/// the largest folios.
 const RESERVE: u32 = 32;
 
 impl<F, C> Shard<F, C> {
@@ -56,8 +58,8 @@ impl<F, C> Shard<F, C> {
         }
     }
 
-    /// Returns the kinds of slots that run out: less than an eighth of them is free, or less than
-    /// some large puts need.
+    /// Returns the kinds of slots of which less than an eighth is free, or fewer than some large
+    /// puts need.
     pub fn low(&self) -> Low {
         let low = |spare: u32, adopted: u32| spare < RESERVE.max(adopted / 8);
         Low {

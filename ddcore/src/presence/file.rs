@@ -14,8 +14,8 @@ pub struct FileSlot {
     pub(super) first: Link,
     /// Number of its chunks, or zero if the slot is free.
     pub(super) chunks: u32,
-    /// Whether the inode has another generation by now. Pages are neither found nor put until those
-    /// of the old generation have been invalidated in steps.
+    /// Whether the inode has got another generation. Its pages are neither found nor put until
+    /// those of the old generation have been invalidated in steps.
     pub(super) outdated: bool,
     links: Links,
 }
@@ -34,7 +34,7 @@ impl FileSlot {
         links: Links::EMPTY,
     };
 
-    /// [`Slot::identity`] of an inode, which does not depend on the generation.
+    /// Returns the [`Slot::identity`] of an inode, which does not depend on the generation.
     #[inline]
     pub(super) fn identity_of(key: &FileKey) -> [u64; 2] {
         key.inode_words()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Events of the pages of a folio: puts, reads and eviction notices.
+//! Events that concern the pages of a folio: puts, reads and eviction notices.
 
 use super::bits::Bits;
 use super::chunk::{ChunkSlot, CHUNK_PAGES};
@@ -23,20 +23,20 @@ pub enum Refused {
 /// Result of a put.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Finished {
-    /// Pages that are present now.
+    /// Number of pages that are present now.
     pub present: u64,
-    /// Pages whose put was cancelled. If they were stored, the host may free them.
+    /// Number of pages whose put was cancelled. If they were stored, the host may free them.
     pub cancelled: u64,
 }
 
 /// The source of the pages of a read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Claim {
-    /// From the host, which may hold all pages.
+    /// The host, which may have all pages.
     Ask,
-    /// From the filesystem.
+    /// The filesystem.
     Miss {
-        /// Pages that were present. The host may free them.
+        /// Number of pages that were present. The host may free them.
         present: u64,
     },
 }
@@ -46,18 +46,19 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Begins a put of the pages of a folio that reclaim removes: absent and present ones become
+    /// Begins a put of the pages of a folio that reclaim removes: absent and present pages become
     /// leaving.
     ///
-    /// Begins for all pages or for none. If it is refused, no put may be sent, and the pages are as
-    /// after [`Shard::invalidate`]: leaving ones cancelled, present ones absent. A run without
-    /// pages, or one beyond [`ddabi::key::MAX_INDEX`], is refused as [`Refused::Full`].
+    /// The put begins for all pages or for none. If it is refused, no put may be sent, and the
+    /// pages are as after [`Shard::invalidate`]: leaving ones are cancelled, and present ones
+    /// absent. A run without pages, or one beyond [`ddabi::key::MAX_INDEX`], is refused as
+    /// [`Refused::Full`].
     ///
     /// After `Ok` the caller must call [`Shard::finish_put`] exactly once for each page.
     pub fn begin_put(&mut self, file: &FileKey, index: u64, pages: u32) -> Result<(), Refused> {
         let span = Span::run(index, pages).ok_or(Refused::Full)?;
         self.renew(file);
-        // The pages of the inode are of this generation, unless it is outdated.
+        // After `renew`, the pages of the inode have this generation, unless the file is outdated.
         let owner = self.find_inode(file);
         if self.is_outdated(owner) {
             return Err(Refused::Busy);
@@ -79,7 +80,8 @@ where
         }
         for number in span.numbers() {
             let Some(slot) = self.obtain(file, number) else {
-                // Cannot happen, because slots were counted. No page of the run had a put before.
+                // This cannot happen, because free slots were counted. No page of the run had a put
+                // in flight before.
                 debug_assert!(false, "a slot is missing");
                 self.finish_put(file, index, pages, false);
                 return Err(Refused::Full);
@@ -145,7 +147,7 @@ where
         lost
     }
 
-    /// Returns whether all pages are present, of which there must be at least one.
+    /// Returns whether all pages are present. Returns `false` if there are no pages.
     pub fn peek(&self, file: &FileKey, index: u64, pages: u32) -> bool {
         let pages = u64::from(pages);
         pages > 0 && self.present_run(file, index, pages) == pages

@@ -4,10 +4,10 @@
 
 /// The key of the hash, which must be random.
 ///
-/// A task that writes files chooses their offsets and knows their inode numbers, and could choose
-/// them to collide. If the seed were only added to a word before a public mixing function, there
-/// would be pairs of words that collide for every seed. SipHash-1-3, which the kernel uses for its
-/// own tables, has none.
+/// A task that writes files chooses offsets and knows inode numbers, and could choose files and
+/// offsets that collide. If the seed were only added to a word before a public mixing function,
+/// there would be pairs of words that collide for every seed. For SipHash-1-3, which the kernel
+/// uses for its own tables, no such pairs are known.
 #[derive(Clone, Copy)]
 pub struct Seed([u64; 2]);
 

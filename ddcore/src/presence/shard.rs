@@ -12,8 +12,8 @@ use ddabi::key::{FileKey, MAX_INDEX};
 
 /// The presence map of some files.
 ///
-/// `F` and `C` are memory for the slots of files and of chunks. With as many slots of files as of
-/// chunks, slots of files never run out first, because every file has a chunk.
+/// `F` and `C` are memory for the slots of files and of chunks. If there are as many slots of files
+/// as of chunks, slots of files never run out first, because every file has at least one chunk.
 pub struct Shard<F, C> {
     pub(super) files: Table<F>,
     pub(super) chunks: Table<C>,
@@ -50,7 +50,7 @@ pub(super) fn count(mask: u128) -> u64 {
 }
 
 impl<F, C> Shard<F, C> {
-    /// Creates an empty map. Its slots come into use by [`Shard::adopt`]; `seed` must be random.
+    /// Creates an empty map. [`Shard::adopt`] takes its slots into use; `seed` must be random.
     pub const fn new(files: F, chunks: C, seed: Seed) -> Self {
         Self {
             files: Table::new(files, seed),
@@ -151,7 +151,7 @@ where
         Some(slot)
     }
 
-    /// Changes a chunk, counts what changed, and frees the chunk if it is empty now.
+    /// Changes a chunk, updates the counters, and frees the chunk if it is empty afterwards.
     pub(super) fn change(&mut self, slot: u32, event: impl FnOnce(&mut Bits)) -> Change {
         let Some(chunk) = self.chunks.get_mut(slot) else {
             return Change {

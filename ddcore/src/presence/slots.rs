@@ -2,7 +2,7 @@
 
 //! Slots, which the caller provides, and links between them.
 
-/// The most slots of one kind in a shard. Further ones are not used.
+/// Maximum number of slots of one kind in a shard. Further slots are not used.
 pub const MAX_SLOTS: u32 = 1 << 30;
 
 /// A growable sequence of slots: a vector, or a list of segments.
@@ -15,7 +15,7 @@ pub trait Slots {
     /// Kind of slot: [`super::FileSlot`] or [`super::ChunkSlot`].
     type Slot: Slot;
 
-    /// Returns the number of slots provided so far.
+    /// Returns the number of slots that were provided so far.
     fn count(&self) -> u32;
 
     /// Returns the slot with this number, or `None` from [`Slots::count`] on.
@@ -67,7 +67,7 @@ pub trait Slot {
 pub(super) struct Link(u32);
 
 impl Link {
-    /// The link to no slot.
+    /// The null link.
     pub(super) const NONE: Self = Self(0);
 
     /// Returns a link to the slot with this number, which is below [`MAX_SLOTS`].
@@ -89,8 +89,8 @@ impl Link {
 pub struct Links {
     /// The next slot of the same chain, or of the free list.
     pub(super) next: Link,
-    /// Head of the chain that has the number of this slot. It is unrelated to the content of the
-    /// slot: the table has as many chains as slots, and grows with them.
+    /// Head of the chain with the number of this slot. It is unrelated to the content of the slot.
+    /// The table has as many chains as slots.
     pub(super) bucket: Link,
 }
 

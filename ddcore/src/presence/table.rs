@@ -5,14 +5,14 @@
 use super::seed::Seed;
 use super::slots::{Link, Links, Slot, Slots, MAX_SLOTS};
 
-/// Slots: those in use are in chains by hash, the others on the free list.
+/// A table of slots. Those with an entry are in chains by hash, the others on the free list.
 pub(super) struct Table<S> {
     slots: S,
-    /// Prevents users from choosing files that collide.
+    /// The key of the hash, which prevents users from choosing files that collide.
     seed: Seed,
     /// Number of slots taken into use, which is also the number of chains.
     adopted: u32,
-    /// Ones up to the highest bit of the number of the last chain.
+    /// Mask with ones up to the highest bit of the number of the last chain.
     mask: u32,
     used: u32,
     free: Link,
@@ -142,7 +142,7 @@ impl<S: Slots> Table<S> {
         self.adopted == provided
     }
 
-    /// Moves to the new chain `bucket` the entries that belong there from now on.
+    /// Moves entries to the new chain `bucket` that belong there from now on.
     fn split(&mut self, bucket: u32) {
         let Some(highest) = bucket.checked_ilog2() else {
             return;
@@ -203,7 +203,7 @@ mod tests {
     use crate::presence::slots::{Fixed, Link, Slot};
     use crate::presence::ChunkSlot;
 
-    /// Longest chain of a table with as many entries as slots.
+    /// Returns the length of the longest chain of a table.
     fn longest(table: &Table<Fixed<ChunkSlot, 3000>>) -> usize {
         let length = |bucket| {
             let first = table.get(bucket).unwrap().links().bucket;
@@ -218,7 +218,8 @@ mod tests {
         Table::new(slots, Seed::new([seed, 6]))
     }
 
-    /// Longest chain of a table with this seed that has these chunks of a file.
+    /// Returns the length of the longest chain of a table with this seed and these chunks of a
+    /// file.
     fn longest_with(seed: u64, numbers: &[u64]) -> usize {
         let mut table = table(seed);
         table.adopt(u32::MAX);
@@ -249,8 +250,8 @@ mod tests {
 
     #[test]
     fn no_pattern_of_offsets_collides_whatever_the_seed() {
-        // Numbers that differ in few bits, or by the same distance, are what a mixing function
-        // without a key may map to the same chain for many seeds at a time.
+        // A mixing function without a key may map numbers that differ in few bits, or by the same
+        // distance, to the same chain for many seeds.
         let patterns: [fn(u64) -> u64; 4] = [
             |n| n << 20,
             |n| n * 0x1_0000_0001,

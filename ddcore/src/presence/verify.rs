@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A check of the invariants of a shard.
+//! Verification of the invariants of a shard.
 
 use super::chunk::ChunkSlot;
 use super::file::FileSlot;
@@ -13,8 +13,8 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Checks lists, chains and counters, in time proportional to the number of slots. For tests.
-    /// The error is the invariant that is broken.
+    /// Checks lists, chains and counters, in time proportional to the number of slots. This is for
+    /// tests. The error describes the violated invariant.
     pub fn verify(&self) -> Result<(), &'static str> {
         self.files.verify(|file| file.chunks > 0)?;
         self.chunks.verify(|chunk| chunk.file != Link::NONE)?;

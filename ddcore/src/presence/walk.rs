@@ -10,7 +10,7 @@ use super::slots::Slots;
 use super::span::Span;
 use ddabi::key::{FileKey, MAX_INDEX};
 
-/// Position of a walk in steps. A new walk starts with `Cursor::default()`.
+/// Position of a walk that is done in steps. A new walk starts with `Cursor::default()`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor(Position);
 
@@ -24,15 +24,15 @@ enum Position {
     Slot(u32),
 }
 
-/// The most chunks of a file that are invalidated at once when it gets another generation. Any event
-/// can cause this, also in contexts that must not take long.
+/// Maximum number of chunks of a file that are invalidated at once when its inode gets another
+/// generation. Any event can cause this, even in contexts that must not take long.
 const AT_ONCE: u32 = 256;
 
 /// Result of a step of a walk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Step {
-    /// Present pages that became absent in this step.
+    /// Number of present pages that became absent in this step.
     pub cleared: u64,
     /// Whether the walk is complete.
     pub done: bool,
@@ -44,10 +44,10 @@ where
     C: Slots<Slot = ChunkSlot>,
 {
     /// Invalidates pages `first..=last`, which leave the page cache without a put or whose content
-    /// changes: present ones become absent, leaving ones cancelled. Returns the number of pages
+    /// changes: present pages become absent, leaving ones cancelled. Returns the number of pages
     /// that were present.
     ///
-    /// Examines at most the chunks that the range touches, and at most those of the file.
+    /// Examines either the chunks of the range or those of the file, whichever are fewer.
     pub fn invalidate(&mut self, file: &FileKey, first: u64, last: u64) -> u64 {
         let (mut cursor, mut cleared) = (Cursor::default(), 0_u64);
         loop {
@@ -59,9 +59,9 @@ where
         }
     }
 
-    /// Like [`Shard::invalidate`], in steps of at most `most` chunks (at least one), for
-    /// ranges of large files. Call it with the same range and cursor until it is done. Other
-    /// calls may come in between, but pages put since the first step may be left out.
+    /// Like [`Shard::invalidate`], in steps of at most `most` chunks (at least one), for ranges of
+    /// large files. Call it with the same range and cursor until it is done. Other calls may be
+    /// made in between, but pages that were put since the first step may be left out.
     pub fn invalidate_step(
         &mut self,
         file: &FileKey,
@@ -99,9 +99,9 @@ where
     }
 
     /// Called for each event with a generation of an inode: invalidates all pages of the inode if
-    /// they belong to another one. Returns the number of pages that were present. Those of a large
-    /// file are not included: it becomes outdated, and [`Shard::forget_outdated`] invalidates its
-    /// pages.
+    /// they belong to another generation. Returns the number of pages that were present. For a
+    /// large file this is 0: the file becomes outdated, and [`Shard::forget_outdated`] invalidates
+    /// its pages.
     ///
     /// The map has pages of one generation at a time, so that none can be found again when the
     /// inode gets its old generation back. The owner of a file on ext4 without metadata checksums
@@ -156,14 +156,15 @@ where
         self.sweep(cursor, most, |file| file.outdated)
     }
 
-    /// Invalidates all pages of a file, because it is deleted. Returns the number that were present.
+    /// Invalidates all pages of a file, because it is deleted. Returns the number that were
+    /// present.
     pub fn forget_file(&mut self, file: &FileKey) -> u64 {
         self.invalidate(file, 0, MAX_INDEX)
     }
 
-    /// Invalidates all pages of filesystems that were unmounted, in steps of at most `most` slots of
-    /// chunks (at least one). Call it with the same cursor until it is done. Pages put since the
-    /// first step may be left out.
+    /// Invalidates all pages of filesystems that were unmounted, in steps of at most `most` slots
+    /// of chunks (at least one). Call it with the same cursor until it is done. Pages that were put
+    /// since the first step may be left out.
     pub fn forget_filesystems(
         &mut self,
         is_gone: impl Fn(u32) -> bool,
@@ -174,8 +175,8 @@ where
     }
 
     /// Invalidates all pages, because the session is over, in steps of at most `most` slots of
-    /// chunks (at least one). Call it with the same cursor until it is done. Pages put since the
-    /// first step may be left out.
+    /// chunks (at least one). Call it with the same cursor until it is done. Pages that were put
+    /// since the first step may be left out.
     pub fn clear(&mut self, cursor: &mut Cursor, most: u32) -> Step {
         self.sweep(cursor, most, |_| true)
     }
@@ -212,10 +213,11 @@ where
         }
     }
 
-    /// Goes through the chunks of the file.
+    /// Visits the chunks of the file.
     ///
-    /// New chunks are added at the head of the list, so that those not visited yet are behind the
-    /// one at which the walk stopped. If that one was removed in between, the walk restarts.
+    /// New chunks are added at the head of the list, so that chunks that were not visited yet
+    /// follow the one at which the walk stopped. If that one was removed in between, the walk
+    /// restarts.
     fn by_list(
         &mut self,
         owner: u32,
@@ -258,7 +260,7 @@ where
         }
     }
 
-    /// Visits all slots of chunks and invalidates those of the files that are chosen.
+    /// Visits all slots of chunks and invalidates those of the files that `chosen` selects.
     fn sweep(
         &mut self,
         cursor: &mut Cursor,

@@ -16,7 +16,8 @@ fn header(operation: Operation, count: usize) -> RequestHeader {
     }
 }
 
-/// Parses a request as the host does: first the header, then as many bytes as it names.
+/// Parses a request as the host does: first the header, then a body of the length that results from
+/// it.
 fn parse<T: IntoBytes + Immutable>(operation: Operation, body: &[T]) -> Result<String, Status> {
     let header = Header::parse(&header(operation, body.len()))?;
     let bytes = body.as_bytes();
@@ -86,7 +87,7 @@ fn headers_are_checked() {
     for (header, status) in bad {
         assert_eq!(Header::parse(&header).unwrap_err(), status, "{header:?}");
     }
-    // A guest of another version may have other fields, so that the version is checked first.
+    // The version is checked first, because other versions may have other fields.
     let newer = RequestHeader {
         version: ABI_VERSION + 1,
         operation: 99,
@@ -333,7 +334,7 @@ fn hello_and_migrate_are_checked() {
 }
 
 proptest! {
-    /// No request causes a panic, and values of a valid one are within their bounds.
+    /// No request causes a panic, and the values of a valid request are within their bounds.
     #[test]
     fn garbage_is_refused_or_within_bounds(
         operation in 0u16..14,

@@ -4,7 +4,7 @@
 
 use crate::number::Number;
 
-/// Nanoseconds of a second. What was not written in a second may be written in the next one.
+/// A second in nanoseconds. A budget that was not used in a second may be used in the next one.
 const SECOND: u64 = 1_000_000_000;
 
 /// Of what may be written at once, this much is kept for writers that have not spent their shares.

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long a read of a device may take, and when the device is left alone.
+//! The time that a read of a device may take, and the detection of slow devices.
 //!
 //! A vCPU waits for a read. When the time is over, its guest reads its own disk instead. A device
-//! that was too slow several times in a row is suspected: reads fail at once, but for one in a
-//! while that tries whether the device has recovered.
+//! that was too slow several times in a row is suspected: its reads fail at once, except for one
+//! from time to time that tests whether the device has recovered.
 
 use crate::number::Number;
 
 /// A read may take this many times the average.
 const PATIENCE: u64 = 8;
 
-/// A read may take at least this time in microseconds, unless the administrator allows less.
+/// Least time in microseconds that a read may take, unless the administrator allows less.
 const LEAST_US: u64 = 1000;
 
-/// The weight of the last read in the average is one part in so many.
+/// The last read contributes one part in this many to the average.
 const MEMORY: u64 = 16;
 
-/// Failed reads in a row after which a device is suspected.
+/// Number of consecutive failed reads after which a device is suspected.
 const STRIKES: u64 = 3;
 
-/// Good reads in a row after which a suspected device is trusted again.
+/// Number of successful reads after which a suspected device is trusted again.
 const PROBES: u64 = 3;
 
 /// Time between two reads of a suspected device, in milliseconds.
 const PAUSE_MS: u64 = 1000;
 
-/// The health of a device. Processors share it without a lock; a count that is lost between two of
-/// them is of no consequence.
+/// The health of a device. Processors share it without a lock; an update that is lost to a
+/// concurrent one is harmless.
 #[derive(Debug)]
 pub struct Health<N> {
-    /// The average time of a read in microseconds, [`MEMORY`] times.
+    /// The average time of a read in microseconds, multiplied by [`MEMORY`].
     average: N,
-    /// Failed reads in a row.
+    /// Number of consecutive failed reads.
     strikes: N,
-    /// Good reads that a suspected device still needs; 0 if it is trusted.
+    /// Number of successful reads that a suspected device still needs; 0 if it is trusted.
     suspicion: N,
-    /// When the next read of a suspected device may begin, in milliseconds.
+    /// Time at which the next read of a suspected device may begin, in milliseconds.
     next: N,
 }
 
@@ -57,7 +57,7 @@ impl<N: Number> Health<N> {
     }
 
     /// Returns the time in microseconds that a read may take, at most `most`, or `None` if the
-    /// device is not to be read now. `now` is the time in milliseconds.
+    /// device must not be read now. `now` is the time in milliseconds.
     pub fn limit(&self, most: u64, now: u64) -> Option<u64> {
         if self.is_suspected() {
             let next = self.next.load();
@@ -71,12 +71,12 @@ impl<N: Number> Health<N> {
         }
     }
 
-    /// Returns the average time of a read in microseconds; 0 before the first.
+    /// Returns the average time of a read in microseconds, or 0 before the first read.
     pub fn average_us(&self) -> u64 {
         self.average.load() / MEMORY
     }
 
-    /// Notes a read that took `us` microseconds.
+    /// Records a read that took `us` microseconds.
     pub fn succeeded(&self, us: u64) {
         let average = self.average.load();
         let next = match average {
@@ -91,8 +91,8 @@ impl<N: Number> Health<N> {
         }
     }
 
-    /// Notes a read that failed or took too long, at `now` in milliseconds. Returns whether the
-    /// device is suspected from now on.
+    /// Records a read that failed or took too long, at `now` in milliseconds. Returns whether the
+    /// device has become suspected.
     pub fn failed(&self, now: u64) -> bool {
         self.strikes.add(1);
         if self.strikes.load() < STRIKES && !self.is_suspected() {
@@ -146,7 +146,7 @@ mod tests {
         assert!(health.is_suspected());
         assert_eq!(health.limit(MOST, 999), None);
         assert!(health.limit(MOST, 1000).is_some());
-        // One read at a time.
+        // Only one read is allowed in this period.
         assert_eq!(health.limit(MOST, 1000), None);
         assert!(!health.failed(1000));
         assert_eq!(health.limit(MOST, 1999), None);

@@ -4,16 +4,16 @@
 
 use crate::index::PLACED;
 
-/// The most devices at a time.
+/// Maximum number of devices at a time.
 pub const MAX_DEVICES: usize = 1 << DEVICE_BITS;
 
-/// The most places of a device: 128 TiB.
+/// Maximum number of places of a device, which are 128 TiB.
 pub const MAX_PLACES: u64 = 1 << PLACE_BITS;
 
 const DEVICE_BITS: u32 = 4;
 const PLACE_BITS: u32 = PLACED.trailing_zeros() - DEVICE_BITS;
 
-// All pages of a block have the same upper bits, and so they are on one device.
+// All pages of a block have the same upper bits, and are thus on one device.
 const _: () = assert!(PLACE_BITS >= 32);
 
 /// A place for a page on a device.
@@ -39,8 +39,8 @@ impl Place {
         })
     }
 
-    /// Returns the device of the places whose handles have these upper bits, from bit 32 on, or `None`
-    /// if they are no places.
+    /// Returns the device of places whose handles have these upper bits, from bit 32 on, or `None`
+    /// if such handles are not places.
     #[inline]
     pub const fn device_of_upper(upper: u32) -> Option<usize> {
         match Self::of((upper as u64) << 32) {

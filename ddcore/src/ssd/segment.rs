@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The life of a segment: it is opened by a pool, filled, written, and free again when none of its
-//! pages is left.
+//! The life cycle of a segment: it is opened for a pool, filled, written, and free again when it no
+//! longer has any pages.
 //!
-//! The owner protects a segment by a lock. It keeps the data of the pages that are not written yet,
-//! in memory, and does what the functions return.
+//! The owner protects a segment by a lock. It keeps the data of the pages that are not written yet
+//! in memory, and carries out what the functions return.
 
 use core::ops::Range;
 
 /// The state of a segment.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum State {
-    /// It belongs to no pool.
+    /// The segment belongs to no pool.
     #[default]
     Free,
-    /// It takes more pages.
+    /// The segment accepts more pages.
     Open,
-    /// It takes no more pages.
+    /// The segment accepts no more pages.
     Closed,
 }
 
@@ -38,13 +38,13 @@ pub struct Segment {
     /// The stamp of its pages in the index.
     sequence: u64,
     size: u32,
-    /// Places below this number have been given to pages.
+    /// Places below this number have been allocated to pages.
     filled: u32,
     /// Pages below this number have been written.
     written: u32,
     /// The end of the pages that are being written.
     writing: Option<u32>,
-    /// Owners of its pages: the index, calls, and moves to the memory tier.
+    /// Number of owners of its pages: the index, calls, and moves to the memory tier.
     live: u32,
     /// Pages below this number are lost.
     lost: u32,
@@ -89,8 +89,8 @@ impl Segment {
         self.filled - self.written
     }
 
-    /// Gives places to up to `pages` pages, as long as the segment is open and has any. The owner
-    /// puts their data into memory under the same lock.
+    /// Allocates places for up to `pages` pages, if the segment is open. The owner stores their
+    /// data in memory under the same lock.
     pub fn fill(&mut self, pages: u32) -> Range<u32> {
         let start = self.filled;
         if self.state == State::Open {
@@ -103,21 +103,21 @@ impl Segment {
         start..self.filled
     }
 
-    /// Returns whether the segment takes more pages.
+    /// Returns whether the segment accepts more pages.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
     }
 
-    /// Ends filling. The places that are left stay empty.
+    /// Closes the segment for further pages. The remaining places stay empty.
     pub fn close(&mut self) {
         if self.is_open() {
             self.state = State::Closed;
         }
     }
 
-    /// Begins to write the pages that are not written. Returns `None` if there are none, if another
-    /// task writes, or if no page of a closed segment is left. The data stays in memory until
-    /// [`Segment::end_write`].
+    /// Begins to write the pages that are not written yet. Returns `None` if there are none, if
+    /// another task is writing, or if the segment is closed and no longer has any pages. The data
+    /// stays in memory until [`Segment::end_write`].
     pub fn begin_write(&mut self) -> Option<Range<u32>> {
         let is_of_use = self.is_open() || self.live > 0;
         if self.writing.is_some() || self.written == self.filled || !is_of_use {
@@ -127,7 +127,7 @@ impl Segment {
         Some(self.written..self.filled)
     }
 
-    /// Ends a write. Returns the pages whose data need not be in memory any more.
+    /// Ends a write. Returns the pages whose data no longer needs to be in memory.
     pub fn end_write(&mut self, succeeded: bool) -> Range<u32> {
         let start = self.written;
         if let Some(end) = self.writing.take() {
@@ -150,18 +150,18 @@ impl Segment {
         }
     }
 
-    /// Notes another owner of a page, beside the index, which releases it as well.
+    /// Adds an owner of a page, in addition to the index. Each owner calls [`Segment::release`].
     pub fn hold(&mut self) {
         self.live += 1;
     }
 
-    /// Notes that an owner has let go of a page.
+    /// Drops an owner of a page.
     pub fn release(&mut self) {
         self.live = self.live.saturating_sub(1);
     }
 
-    /// Makes a closed segment without pages free. Returns the pages whose data is still in memory,
-    /// or `None` if the segment stays what it is.
+    /// Makes the segment free if it is closed, has no pages and is not being written. Returns the
+    /// pages whose data is still in memory, or `None` if the segment does not become free.
     pub fn vacate(&mut self) -> Option<Range<u32>> {
         if self.state != State::Closed || self.live > 0 || self.writing.is_some() {
             return None;
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         /// The data of each page is in memory exactly from the time at which it is put until it is
-        /// written or the segment is free, and no place is given away while its page is there.
+        /// written or the segment is free, and no place is allocated again while its page exists.
         #[test]
         fn data_is_kept_as_long_as_it_is_needed(steps in steps()) {
             let mut segment = Segment::new(SIZE);
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(segment.vacate(), Some(16..16));
     }
 
-    /// Pages that are gone before they are written are not written.
+    /// Pages that are removed before they are written are not written.
     #[test]
     fn a_closed_segment_without_pages_is_not_written() {
         let mut segment = Segment::new(SIZE);

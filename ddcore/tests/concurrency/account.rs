@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The accounts of the tier and of a session, beside the index, while vCPUs put, take and evict.
+//! The accounts of the tier and of a session, which are updated apart from the index, while vCPUs
+//! put, take and evict pages.
 
 use ddabi::key::{FileKey, PageKey};
 use ddcore::account::Account;
@@ -19,7 +20,7 @@ struct Host {
     tier: Account<Sound>,
     session: Account<Sound>,
     shard: Mutex<Index<Heap>>,
-    /// The fault: pages are added to the account only after the lock was released.
+    /// The injected fault: pages are added to the account only after the lock was released.
     late: bool,
 }
 
@@ -54,8 +55,8 @@ impl Host {
         if reserve() {
             return true;
         }
-        // Two vCPUs may evict at the same time, and one may reserve the room that the other has
-        // made.
+        // Two vCPUs may evict at the same time, and either may reserve the memory that the other
+        // has freed.
         self.evict() > 0 && reserve()
     }
 

@@ -12,8 +12,8 @@ use crate::check;
 
 type Shared = Mutex<CurrentSession<u64>>;
 
-/// Runs `other` for session 1 on one vCPU while another one registers as session 2, whose first
-/// call must be accepted.
+/// Runs `other` for session 1 on one vCPU while another vCPU registers session 2, whose first call
+/// must be accepted.
 fn beside_a_registration(other: fn(&Shared)) {
     check(move || {
         let current = Arc::new(Mutex::new(CurrentSession::new()));
@@ -27,7 +27,8 @@ fn beside_a_registration(other: fn(&Shared)) {
     });
 }
 
-/// Ends the current session, whichever it is, when a call is refused.
+/// The injected fault: ends whichever session is current when a call is refused, instead of the
+/// session of that call.
 fn ends_what_it_finds(current: &Shared, number: u64) {
     let refused = current.lock().unwrap().enter(1, number).is_err();
     if refused {

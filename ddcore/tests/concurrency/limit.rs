@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The limit of the tier, while the host takes memory back and puts check whether it may rise.
+//! The limit of the tier, while the host reclaims memory and puts check whether the limit may rise.
 
 use ddcore::limit::{Limit, TierState};
 use ddcore::number::Number;
@@ -16,8 +16,8 @@ const TIER: TierState = TierState {
     batch: 512,
 };
 
-/// A host that was short of memory at time 0 takes all but ten pages at `fell`, while two puts try
-/// to raise the limit at 150.
+/// A host that was short of memory at time 0 reclaims all but ten pages at time `fell`, while two
+/// puts try to raise the limit at time 150.
 fn fall_and_rise<N: Number + Send + Sync + 'static>(fell: u64) {
     check(move || {
         let limit = Arc::new(Limit::<N>::new());
@@ -42,7 +42,7 @@ fn a_fall_is_not_undone_by_a_rise_under_way() {
     fall_and_rise::<Sound>(200);
 }
 
-/// A fall that does not set the time is detected.
+/// A fall of the limit that does not set the time is detected.
 #[test]
 #[should_panic(expected = "left")]
 fn a_fall_without_its_time_is_found_out() {

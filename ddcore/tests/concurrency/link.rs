@@ -13,7 +13,7 @@ use crate::number::{Loose, Sound};
 
 const SESSION: u64 = 7;
 
-/// Does what the worker does. Returns whether it has to send Goodbye.
+/// Begins a session as the worker does. Returns whether the worker has to send Goodbye.
 fn begin<N: Number>(link: &Link<N>) -> bool {
     !link.is_paused() && link.begin(SESSION) == Begun::Refused
 }
@@ -57,7 +57,8 @@ fn a_pause_that_ends_leaves_nothing_behind() {
         let begun = worker.join().unwrap();
         assert!(!link.is_paused(), "sessions may begin again");
         let left = link.session().is_some();
-        // The session ends at most once, and a session that was begun may have ended since.
+        // The session still exists only if it began and `pause` did not end it. `begin` may return
+        // `Lasts` for a session that `pause` has ended since.
         assert_eq!(left, begun == Begun::Lasts && taken.is_none());
         assert!(taken.is_none() || begun != Begun::Refused);
     });

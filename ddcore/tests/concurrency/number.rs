@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Numbers for the model checker.
+//! Implementations of `Number` for the model checker.
 
 use ddcore::number::Number;
 use loom::sync::atomic::{
@@ -8,7 +8,7 @@ use loom::sync::atomic::{
     Ordering::{self, AcqRel, Acquire, Relaxed},
 };
 
-/// Ordered as the trait requires. The value must not fall below zero.
+/// A number with the memory ordering that the trait requires. It must not fall below zero.
 #[derive(Debug)]
 pub(crate) struct Sound(AtomicU64);
 
@@ -37,7 +37,7 @@ impl Number for Sound {
     }
 }
 
-/// With *relaxed* ordering throughout.
+/// A number whose operations all have *relaxed* ordering.
 #[derive(Debug)]
 pub(crate) struct Loose(AtomicU64);
 

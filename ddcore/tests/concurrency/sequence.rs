@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! vCPUs number their calls from one counter and overtake each other on the way to the host
+//! vCPUs number their calls from one counter, and the calls may arrive at the host in another order
 //! (docs/decisions/0001-sequence.md).
 
 use ddcore::sequence::{Sequence, Verdict};
@@ -10,7 +10,7 @@ use loom::thread;
 
 use crate::check;
 
-/// Each of two vCPUs makes two calls, numbered by `next`. A call that was overtaken is repeated
+/// Each of two vCPUs makes two calls, numbered by `next`. A call that was overtaken is sent again
 /// with a new number.
 fn vcpus(next: fn(&AtomicU64) -> u64) {
     check(move || {

@@ -10,7 +10,7 @@ use loom::thread;
 use crate::check;
 use crate::number::Sound;
 
-/// Another VM has this weight, which must remain in the sum at all times.
+/// Weight of another VM, which the sum must contain at all times.
 const PEER: u64 = 7;
 
 struct Host {
@@ -19,8 +19,8 @@ struct Host {
     weight: AtomicU64,
 }
 
-/// Two tasks set weights and publish them. `read` returns what a task believes the weight to be,
-/// from the one that it has set and the current one.
+/// Two tasks set weights and publish them. `read` selects the weight that a task publishes, given
+/// the weight that it has set and the current weight.
 fn two_set(read: fn(u64, u64) -> u64) {
     check(move || {
         let host = Arc::new(Host {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The guest's half of every policy against a plain model: random reads, reclaims, pressures and
-//! changes of policy. After each step both give the same verdict and admit in the same way.
+//! Compares the guest's half of every policy with a plain model, for random reads, reclaims,
+//! pressures and changes of policy. After each step both must give the same verdict and be in the
+//! same admission state.
 
 mod model;
 
@@ -13,9 +14,9 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A run of reads, and whether the host had the pages.
+    /// Reads a run of pages; the flag tells whether the host had them.
     Missed(u64, u64, bool),
-    /// A run of reclaimed pages, and whether they were refaulted.
+    /// Reclaims a run of pages; the flag tells whether they had been refaulted.
     Offered(u64, u64, bool),
     Pressure(Pressure),
     Policy(Policy),
@@ -49,16 +50,17 @@ fn name(index: u64) -> Name {
     })
 }
 
-/// Extremes of a run of both.
+/// Extreme values that a comparison reached.
 #[derive(Default)]
 struct Reached {
-    /// Number of changes of the way to admit.
+    /// Number of times that the way of admission changed.
     changes: u32,
     /// Highest level of the throttle.
     level: u32,
 }
 
-/// Runs both and compares them. Pages are taken modulo `pages`, so that they repeat.
+/// Runs the policy and the model and compares them. Page numbers are taken modulo `pages`, so that
+/// pages repeat.
 fn agree(policy: Policy, words: usize, cells: usize, pages: u64, steps: &[Step]) -> Reached {
     let mut reached = Reached::default();
     let mut ours = Admission::new(policy, vec![0u64; words], vec![Cell::default(); cells]);
@@ -123,7 +125,7 @@ proptest! {
         agree(policy, words, cells, pages, &steps);
     }
 
-    /// Random steps alone rarely make as many puts as a window of the throttle has.
+    /// Random steps alone rarely make enough puts to fill a window of the throttle.
     #[test]
     fn agrees_with_the_model_after_a_long_stream(
         policy in prop::sample::select(&Policy::ALL[..]),
@@ -137,7 +139,7 @@ proptest! {
     }
 }
 
-/// The run is long enough for all levels in both directions.
+/// The run is long enough for the throttle to rise and fall through all levels.
 #[test]
 fn agrees_with_the_model_while_it_throttles() {
     let mut steps = stream(400, 0);
@@ -146,12 +148,12 @@ fn agrees_with_the_model_while_it_throttles() {
     assert_eq!(agree(Policy::Fifo, 64, 0, 100_000, &steps).level, 0);
 }
 
-/// The run is long enough for the small caches to choose a way and change it.
+/// The run is long enough for the small caches to choose a way of admission and to change it.
 #[test]
 fn agrees_with_the_model_over_loops_and_windows() {
     let mut steps = Vec::new();
     for turn in 0..3_000u64 {
-        // The pages are first a loop, then a window that wanders.
+        // The pages first form a loop, then a moving window.
         let first = match turn / 1_000 {
             1 => turn * 16 + turn * 7 % 64,
             _ => turn * 16 % 320,

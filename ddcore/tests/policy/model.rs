@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A model of `ddcore::policy` that follows its documentation, with lists that are searched
+//! A model of `ddcore::policy`, written from its documentation, with lists that are searched
 //! linearly.
 
 use ddcore::policy::shadow::Way;
@@ -8,7 +8,7 @@ use ddcore::policy::{Class, Name, Policy, Pressure, Refusal, Verdict};
 
 const WAYS: [Way; 3] = [Way::All, Way::Equal, Way::Better];
 
-/// Four-bit counters or sixteen-bit fingerprints in the same memory.
+/// Four-bit counters, or sixteen-bit fingerprints in the same memory.
 struct History {
     /// Sixteen counters for each word.
     counters: Vec<[u8; 16]>,
@@ -58,7 +58,7 @@ impl History {
         }
         self.additions += 1;
         let words = self.counters.len();
-        // A word is halved each time that ten additions were made for each page of the cache,
+        // One word is halved each time that the additions reach ten for each page of the cache,
         // divided by the number of words.
         if self.additions * words as u64 >= capacity.max(1) * 10 {
             self.additions = 0;
@@ -69,7 +69,7 @@ impl History {
         }
     }
 
-    /// Fingerprints, newest first, each stored in four counters of the word.
+    /// Fingerprints of the word, the newest first, each stored in four counters.
     fn seen(&mut self, hash: u64) -> bool {
         if self.counters.is_empty() {
             return false;
@@ -101,9 +101,9 @@ impl History {
 struct Block {
     key: u32,
     class: Class,
-    /// Places of its pages in the block.
+    /// Positions of its pages in the block.
     pages: Vec<u64>,
-    /// Time at which the last of them came.
+    /// Time at which the last page was added.
     stamp: u16,
 }
 
@@ -117,7 +117,7 @@ struct Small {
     puts: i64,
 }
 
-/// Returns the key of a page's block and its place there.
+/// Returns the key of a page's block and the page's position in the block.
 fn place(name: &Name) -> (u32, u64) {
     ((name.block / 16) as u32, name.block % 16)
 }
@@ -134,8 +134,8 @@ impl Small {
         found
     }
 
-    /// Returns the time in units of a power of two of pages, so that a cache is replaced in 512
-    /// units or more.
+    /// Returns the time in units of 2^n pages, where n is such that the content of a cache is
+    /// replaced in 512 units or more.
     fn stamp(&self, limit: usize) -> u16 {
         (self.now / (1 << (limit / 512 + 1).ilog2())) as u16
     }
@@ -144,9 +144,10 @@ impl Small {
         self.take(page);
         let used: usize = self.held.iter().map(|block| block.pages.len()).sum();
         if used >= limit {
-            // The victim is the oldest block of the class that counts as oldest. A class counts as
-            // four times as young as the class below, and as the lowest once all below were
-            // replaced eight times.
+            // The victim is the oldest block of the class whose oldest block has the highest
+            // weighted age. The age of a class is divided by four for each class below it, unless
+            // the content of all classes below was replaced eight times since its last page was
+            // added.
             let mut leaves: Option<(u16, usize)> = None;
             let age = |block: &Block| self.stamp(limit).wrapping_sub(block.stamp);
             for class in 0..4 {
@@ -323,7 +324,8 @@ impl Model {
             return false;
         }
         *puts += 1;
-        // A window is twice the size of the pool, or the admitted part of that.
+        // A window is twice the size of the pool, or the part of that which the current level
+        // admits.
         if *puts >= (2 * self.capacity).max(1024) >> *level {
             if *hits * 64 < *puts && *puts <= *reads * 64 {
                 *level = (*level + 1).min(5);
@@ -360,7 +362,7 @@ impl Model {
                 best = way;
             }
         }
-        // Whether a difference of counts exceeds this number of standard errors.
+        // Returns whether a difference of counts exceeds this number of standard errors.
         let ahead = |by: i64, one: Way, other: Way, errors: f64| {
             let error = ((hits(one) + hits(other)) as f64 * 1024.0).sqrt();
             by > 0 && by as f64 > errors * error

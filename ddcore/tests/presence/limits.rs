@@ -143,7 +143,7 @@ fn interrupted_walk_sees_every_old_page() {
 
 #[test]
 fn clock_gives_a_second_chance_to_recent_puts() {
-    // The chunk that the hand reaches first may be any of those that are left.
+    // The clock hand may reach any of the remaining chunks first.
     for which in 0..3 {
         let mut map = map(1, 1, 3);
         for inode in 0..4 {
@@ -182,7 +182,7 @@ fn a_large_file_gets_another_generation_in_steps() {
     assert_eq!(map.claim(&new, 0, 1), Claim::Miss { present: 0 });
     assert!(map.has_outdated());
     map.verify().unwrap();
-    // Neither generation has or gets a page until all old ones are forgotten.
+    // Pages of neither generation are present or can be added until all old pages are forgotten.
     for key in [&old, &new] {
         assert_eq!(map.state(key, 128), Absent);
         assert_eq!(map.claim(key, 128, 1), Claim::Miss { present: 0 });
@@ -200,7 +200,7 @@ fn a_large_file_gets_another_generation_in_steps() {
     }
     assert_eq!(cleared, CHUNKS);
     assert!(steps >= CHUNKS / 100);
-    // The put in flight was cancelled, and prevents others until it ends.
+    // The put in flight was cancelled, and no other put of the page can begin until it ends.
     assert_eq!(map.begin_put(&new, 1, 1), Err(Refused::Busy));
     let cancelled = Finished {
         present: 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The specification of the presence map as a plain map of pages.
+//! The specification of the presence map, as a plain map from pages to states.
 
 use crate::segments::Map;
 use ddabi::key::{FileKey, MAX_INDEX};
@@ -17,7 +17,7 @@ pub(crate) struct Model {
     pub(crate) dropped: u64,
 }
 
-/// Returns those pages of a run that can exist.
+/// Returns those pages of a run whose index is valid.
 pub(crate) fn run(index: u64, pages: u32) -> impl Iterator<Item = u64> + Clone {
     (0..u64::from(pages)).map_while(move |more| index.checked_add(more).filter(|i| *i <= MAX_INDEX))
 }
@@ -62,13 +62,14 @@ impl Model {
         lost
     }
 
-    /// Returns the file with the generation that the map has for its inode.
+    /// Returns the file with the generation that the map currently has for its inode.
     pub(crate) fn known(&self, file: FileKey) -> FileKey {
         let mut known = self.pages.keys().map(|(known, _)| *known);
         known.find(|known| known.same_inode(&file)).unwrap_or(file)
     }
 
-    /// Removes the pages of another generation. Returns the number of those that were present.
+    /// Removes the pages of other generations of the inode. Returns the number of removed pages
+    /// that were present.
     pub(crate) fn renew(&mut self, file: FileKey) -> u64 {
         let known = self.known(file);
         if known == file {
@@ -149,7 +150,7 @@ impl Model {
             .count() as u64
     }
 
-    /// Compares all visible state.
+    /// Compares all visible state of the model and the map.
     pub(crate) fn compare(&self, map: &Map) {
         map.verify().unwrap();
         let counters = map.counters();
@@ -166,7 +167,7 @@ impl Model {
     }
 }
 
-/// Returns the state after a change of content.
+/// Returns the state after a change of the page's content.
 pub(crate) fn invalid(state: State) -> State {
     match state {
         Absent | Present => Absent,

@@ -28,13 +28,13 @@ impl Walk {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Put(FileKey, u64, u32),
-    /// Finishes the pages of a put in two parts with a result each.
+    /// Finishes the pages of a put in two parts, each with a result of its own.
     Finish {
         put: usize,
         split: u32,
         stored: [bool; 2],
     },
-    /// Finishes pages that need not have a put in flight, as a faulty caller could.
+    /// Finishes pages that may not have a put in flight, as a faulty caller could do.
     Stray(FileKey, u64),
     Invalidate(FileKey, u64, u64),
     Forget(FileKey),

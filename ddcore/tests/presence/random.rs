@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Random operations on tiny storage, compared with the model after each.
+//! Random operations on a map with very few slots. The map is compared with the model after each
+//! operation.
 
 use crate::model::{invalid, run, Model};
 use crate::ops::{ops, Op, Walk};
@@ -11,7 +12,7 @@ use ddcore::presence::{Claim, Cursor, CHUNK_PAGES};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Pages that must not be present after a walk.
+/// Pages that must not be present after a walk has ended.
 type Doomed = BTreeSet<(FileKey, u64)>;
 
 /// The map, its model, the puts in flight, and a walk.

@@ -9,7 +9,7 @@ use ddcore::presence::{Claim, Cursor, Finished, Refused};
 
 const STATES: [State; 4] = [Absent, Present, Leaving, Cancelled];
 
-/// Brings pages of file (1, 1) into a state.
+/// Puts pages of file (1, 1) into a state.
 fn bring(map: &mut Map, index: u64, pages: u32, state: State) {
     let key = file(1, 1);
     if state != Absent {
@@ -33,7 +33,8 @@ fn bring(map: &mut Map, index: u64, pages: u32, state: State) {
     assert_eq!(map.state(&key, index), state);
 }
 
-/// Returns the states after an event on page 130 and the results, for each state before it.
+/// Returns the states of page 130 after an event, and the results of the event, for each of the
+/// possible states before the event.
 fn row<T>(event: impl Fn(&mut Map) -> T) -> ([State; 4], Vec<T>) {
     let mut answers = Vec::new();
     let states = STATES.map(|state| {
@@ -117,7 +118,8 @@ fn renamed() -> FileKey {
 
 #[test]
 fn another_generation_is_named() {
-    // Only the fifth event concerns page 130. Present pages are counted as cleared.
+    // Only the fifth event covers page 130. All of them remove the page, because its generation is
+    // outdated, and count it as cleared if it was present.
     let events: [fn(&mut Map) -> Option<u64>; 6] = [
         |map| map.begin_put(&renamed(), 500, 1).err().map(|_| 0),
         |map| match map.claim(&renamed(), 500, 1) {
@@ -140,7 +142,7 @@ fn another_generation_is_named() {
             let cleared = event(&mut map);
             assert!(cleared.is_none() || cleared == Some(u64::from(state == Present)));
             map.verify().unwrap();
-            // The page is not found with the first generation either.
+            // The page is not found under the first generation either.
             map.invalidate(&file(1, 1), 9, 9);
             let left = match state {
                 Absent | Present => Absent,

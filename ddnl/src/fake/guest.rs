@@ -32,7 +32,8 @@ pub struct GuestState {
     pub status: GuestStatus,
     /// The pools, the default pool first.
     pub pools: Vec<Pool>,
-    /// The cgroups that exist, with their numbers; others cannot be enrolled. `None`: all exist.
+    /// The existing cgroups, with their numbers; others cannot be enrolled. `None` means that every
+    /// cgroup exists.
     pub cgroups: Option<BTreeMap<String, u64>>,
     /// The flush requests, in order.
     pub flushed: Vec<Option<u32>>,
@@ -77,7 +78,7 @@ impl Default for GuestState {
 }
 
 impl GuestState {
-    /// A cgroup dies: its pool goes with it.
+    /// Removes a cgroup and its pool.
     pub fn remove_cgroup(&mut self, path: &str) {
         if let Some(cgroups) = &mut self.cgroups {
             cgroups.remove(path);
@@ -86,7 +87,7 @@ impl GuestState {
             .retain(|pool| pool.cgroup.as_deref() != Some(path));
     }
 
-    /// The module is loaded again: only the default pool is left.
+    /// Reloads the module, after which only the default pool exists.
     pub fn reload(&mut self) {
         self.pools.truncate(1);
         self.pools[0].weight = DEFAULT_WEIGHT;
@@ -119,7 +120,7 @@ impl GuestState {
         if self.pools.len() >= MAX_POOLS as usize {
             return Err(refused(28, "too many pools"));
         }
-        // Tests put pools there by themselves.
+        // Tests may have added pools directly.
         let last = self.pools.iter().map(|pool| pool.id).max();
         let id = self.next_pool.max(last.map_or(0, |last| last + 1));
         self.next_pool = id + 1;
@@ -162,7 +163,7 @@ impl GuestState {
     }
 }
 
-/// A pool as the module shows it: no more of the path than its buffer takes.
+/// Returns a pool as the module reports it: a path that exceeds the module's buffer is truncated.
 fn as_shown(pool: &Pool) -> Pool {
     const SHOWN: usize = 511;
     let mut pool = pool.clone();
@@ -181,12 +182,12 @@ fn as_shown(pool: &Pool) -> Pool {
 pub struct FakeGuest(Arc<Mutex<GuestState>>);
 
 impl FakeGuest {
-    /// A module in this state.
+    /// Creates a module in this state.
     pub fn new(state: GuestState) -> Self {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Looks at the state, or changes it.
+    /// Reads or changes the state.
     pub fn with<T>(&self, look: impl FnOnce(&mut GuestState) -> T) -> T {
         look(&mut lock(&self.0))
     }

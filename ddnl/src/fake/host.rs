@@ -33,9 +33,9 @@ pub struct HostState {
     pub devices: Vec<Device>,
     /// The flush requests, in order.
     pub flushed: Vec<FlushTarget>,
-    /// The reply to the next flush. Later ones reply that nothing is left.
+    /// The reply to the next flush. The replies to later flushes are that no page is left.
     pub flush_step: Flushed,
-    /// A VM that is gone since it was listed.
+    /// A VM that has ended since it was listed.
     pub gone: Option<u32>,
 }
 
@@ -74,12 +74,12 @@ impl Default for HostState {
 pub struct FakeHost(Arc<Mutex<HostState>>);
 
 impl FakeHost {
-    /// A module in this state.
+    /// Creates a module in this state.
     pub fn new(state: HostState) -> Self {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Looks at the state, or changes it.
+    /// Reads or changes the state.
     pub fn with<T>(&self, look: impl FnOnce(&mut HostState) -> T) -> T {
         look(&mut lock(&self.0))
     }
@@ -126,7 +126,7 @@ impl HostControl for FakeHost {
             let vm = vm.ok_or_else(|| not_found("no such VM".into()))?;
             vm.weight = change.weight.unwrap_or(vm.weight);
             vm.ssd_weight = change.ssd_weight.unwrap_or(vm.ssd_weight);
-            // The pages of a VM without weight are gone at the next request.
+            // By the next request the pages of a VM without weight have been evicted.
             let is_off = vm.weight == 0 && vm.ssd_weight == 0;
             Ok(if is_off {
                 std::mem::take(&mut vm.used)
@@ -159,7 +159,7 @@ impl HostControl for FakeHost {
             status.keep_free = change.keep_free.unwrap_or(status.keep_free);
             status.promote_free = change.promote_free.unwrap_or(status.promote_free);
             let left = status.used.saturating_sub(status.limit);
-            // They are gone when the status is asked for again.
+            // By the next status request they have been evicted.
             status.used -= left;
             Ok(left)
         })
@@ -186,7 +186,7 @@ impl HostControl for FakeHost {
             if state.devices.iter().any(|device| device.path == path) {
                 return Err(refused(16, "the device is in use"));
             }
-            // A number is not that of another device.
+            // Choose a number that no device has.
             let ids = state.devices.iter().map(|device| device.id + 1);
             let id = ids.max().unwrap_or(0);
             state.devices.push(Device {

@@ -6,13 +6,13 @@ use crate::page::Page;
 use crate::parameters::{QUEUE_LIMIT, SEEK, TRANSFER, WRITE_MERGE};
 
 /// One disk for all VMs. It serves requests in the order in which they arrive, because the requests
-/// of a VM reach the host's scheduler as those of one process. Reads precede writes for which no
-/// thread waits, as in Linux' deadline scheduler.
+/// of a VM reach the host's scheduler as those of one process. Reads have priority over writes for
+/// which no thread waits, as in Linux' deadline scheduler.
 #[derive(Debug)]
 pub(super) struct Disk {
-    /// Time at which all reads and commits will be done.
+    /// Time at which all queued reads and commits will be done.
     reads: u64,
-    /// Time at which all writes will be done.
+    /// Time at which all queued writes will be done.
     writes: u64,
     /// The unit after the last one that was read, and its VM.
     head: Option<(usize, Page)>,
@@ -23,10 +23,10 @@ pub(super) struct Disk {
     next: usize,
 }
 
-/// Number of writes whose ends are remembered, for merging writes that continue them.
+/// Number of writes whose ends are remembered, to merge writes that continue them.
 const STREAMS: usize = 64;
 
-/// Transactions of a journal are committed one after the other (jbd2).
+/// The journal of a file system (jbd2), whose transactions are committed in sequence.
 #[derive(Clone, Copy, Debug, Default)]
 struct Journal {
     began: u64,
@@ -56,7 +56,8 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Reads a unit and returns when it is done. A run of units seeks once.
+    /// Reads a unit and returns when the read is done. Reading consecutive units takes only one
+    /// seek.
     pub(super) fn read(&mut self, now: u64, vm: usize, page: Page) -> u64 {
         let seek = match self.head.replace((vm, page.next())) {
             Some(head) if head == (vm, page) => 0,
@@ -65,8 +66,8 @@ impl Disk {
         self.serve(now, seek + TRANSFER)
     }
 
-    /// Queues a write of units from a page on, and returns when the writer may continue. A write
-    /// that continues one of the last writes, as in a log, is merged with it.
+    /// Queues a write of units that begins at a page, and returns when the writer may continue. A
+    /// write that continues one of the last writes, as in a log, is merged with it.
     pub(super) fn write(&mut self, now: u64, vm: usize, page: Page, units: u64) -> u64 {
         self.head = None;
         let tail = self.tails.iter().position(|tail| *tail == Some((vm, page)));
@@ -94,15 +95,15 @@ impl Disk {
             return Commit::After(ends);
         }
         self.head = None;
-        // Previous writes come first (`data=ordered`), then the journal's blocks, and, once these
-        // are on the disk, the record of the commit.
+        // Previous writes are done first (`data=ordered`), then the journal's blocks are written
+        // and, once these are on the disk, the commit record.
         let ends = self.serve(now, 2 * (SEEK + TRANSFER)).max(self.writes);
         self.journals[vm] = Journal { began: now, ends };
         Commit::Done(ends)
     }
 
-    /// Returns when the directories and inodes of a VM's file system may be changed. Those that are
-    /// being committed are locked until then.
+    /// Returns when the directories and inodes of a VM's file system may be changed. They are
+    /// locked while a transaction is being committed.
     pub(super) fn unlocked(&mut self, now: u64, vm: usize) -> u64 {
         self.journal(vm).ends.max(now)
     }
@@ -114,7 +115,8 @@ impl Disk {
         self.journals[vm]
     }
 
-    /// Queues a read or a commit, which get two of three turns, and returns when it is done.
+    /// Queues a read or a commit and returns when it is done. While writes are queued, reads and
+    /// commits get two thirds of the disk's time.
     fn serve(&mut self, now: u64, time: u64) -> u64 {
         let time = match self.writes > now {
             true => time * 3 / 2,
@@ -124,7 +126,8 @@ impl Disk {
         self.reads
     }
 
-    /// Queues a write, which gets one of three turns, and returns when it is done.
+    /// Queues a write and returns when it is done. While reads are queued, writes get one third of
+    /// the disk's time.
     fn serve_later(&mut self, now: u64, time: u64) -> u64 {
         let time = match self.reads > now {
             true => time * 3,
@@ -145,7 +148,7 @@ mod tests {
         let page = Page::new(1, 5);
         assert_eq!(disk.read(0, 0, page), SEEK + TRANSFER);
         assert_eq!(disk.read(0, 0, page.next()), SEEK + 2 * TRANSFER);
-        // The same page of another VM is at another place of the disk.
+        // The page with the same number in another VM is at another place of the disk.
         assert_eq!(disk.read(0, 1, page.next()), 2 * SEEK + 3 * TRANSFER);
     }
 
@@ -160,7 +163,7 @@ mod tests {
         disk.write(0, 0, log.next(), 1);
         assert_eq!(disk.writes, 2 * queued + TRANSFER);
         assert!(disk.write(0, 0, other, 2 * QUEUE_LIMIT / TRANSFER) >= QUEUE_LIMIT);
-        // Reads do not wait for the writes: they get two of three turns.
+        // Reads do not wait for the writes, because they get two thirds of the disk's time.
         assert_eq!(disk.read(0, 0, log), (SEEK + TRANSFER) * 3 / 2);
     }
 

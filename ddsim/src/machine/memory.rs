@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A VM's memory that its containers share, with the controls of cgroup v2.
+//! The memory of a VM, which its containers share, with the controls of cgroup v2.
 
 use super::{Machine, Running};
 use crate::pagecache::{Reclaimed, Refaults};
@@ -19,14 +19,14 @@ pub(super) struct Shared {
 pub struct Usage {
     /// Units in use.
     pub used: usize,
-    /// Units of these that belong to processes' memory.
+    /// Those of these units that belong to process memory.
     pub anonymous: usize,
     /// Units that were read again after they had been reclaimed.
     pub refaults: Refaults,
 }
 
 impl Machine {
-    /// Puts all containers into one VM in which they share `mib` MiB. Beyond that, units are
+    /// Puts all containers into one VM, in which they share `mib` MiB. If they use more, units are
     /// reclaimed from the containers in proportion to their sizes (`shrink_node_memcgs` of Linux).
     pub fn share_memory(&mut self, mib: u64) {
         self.shared = Some(Shared {
@@ -35,12 +35,12 @@ impl Machine {
         });
     }
 
-    /// From this second on, protects `low` units of a container (`memory.low`) and limits it to
-    /// `high` units (`memory.high`).
+    /// Protects `low` units of a container (`memory.low`) and limits it to `high` units
+    /// (`memory.high`), beginning at this second.
     pub fn limit(&mut self, second: u64, container: usize, low: usize, high: usize) {
         self.containers[container].protected = low;
         self.containers[container].cache.set_limit(high);
-        // The time of this reclaim is the daemon's and not the container's.
+        // The time of this reclaim is charged to the daemon and not to the container.
         while let Some(reclaimed) = self.containers[container].cache.reclaim() {
             self.evict(second * SECOND, container, reclaimed);
         }
@@ -56,7 +56,8 @@ impl Machine {
         }
     }
 
-    /// Reclaims a unit if the shared memory is full. Returns it with the number of its container.
+    /// Reclaims a unit if the shared memory is full. Returns the unit with the number of its
+    /// container.
     pub(super) fn reclaim_shared(&mut self) -> Option<(usize, Reclaimed)> {
         let shared = self.shared.as_mut()?;
         let caches = self.containers.iter().map(|running| &running.cache);
@@ -65,7 +66,8 @@ impl Machine {
         }
         let mut scans: Vec<u64> = self.containers.iter().map(Running::scan).collect();
         if scans.iter().all(|scan| *scan == 0) {
-            // Protection is best effort.
+            // Protection is only best effort, so that protected units are reclaimed if there are no
+            // others.
             let unprotected = self.containers.iter().map(|running| running.scan_above(0));
             scans = unprotected.collect();
         }
@@ -85,14 +87,14 @@ impl Running {
         self.scan_above(self.protected)
     }
 
-    /// Returns the scan rate of a container relative to others. Memory that can only be swapped
-    /// counts less.
+    /// Returns the scan rate of a container relative to others. Process memory, which can only be
+    /// swapped, counts less.
     fn scan_above(&self, protected: usize) -> u64 {
         let (used, anonymous) = (self.cache.used() as u64, self.cache.anonymous() as u64);
         let open = used.saturating_sub(protected as u64);
         let files = used - anonymous;
         let weighed = SWAPPINESS * anonymous + (SWAPPINESS_SUM - SWAPPINESS) * files;
-        // A container at its limit of protection is not scanned.
+        // A container that does not exceed its protection is not scanned.
         (weighed * open).checked_div(used).unwrap_or(0)
     }
 }
@@ -105,8 +107,8 @@ mod tests {
     use crate::workload::keyvalue::KeyValue;
     use ddcore::policy::Policy;
 
-    /// Returns a VM of 16 MiB with two containers, a store in memory and one in files, of 16 MiB
-    /// each.
+    /// Returns a VM of 16 MiB with two containers: a key-value store in memory and one in files, of
+    /// 16 MiB each.
     fn vm() -> Machine {
         let mut machine = Machine::new(16, Mode::Weighted);
         let vm = machine.host().add_vm(100);
@@ -136,8 +138,8 @@ mod tests {
         let [memory, files] = [0, 1].map(|at| machine.usage(at));
         assert_eq!(memory.used + files.used, 16 * UNITS_PER_MIB as usize);
         assert_eq!((memory.anonymous, files.anonymous), (memory.used, 0));
-        // The kernel prefers dropping files to swapping, so that files are read again much more
-        // often.
+        // The kernel prefers dropping file pages to swapping, so that file pages are read again
+        // much more often.
         let (swapped, dropped) = (memory.refaults.anonymous, files.refaults.files);
         assert!(dropped > 2 * swapped, "{memory:?} {files:?}");
         assert!(memory.refaults.anonymous > 0 && memory.refaults.files == 0);
@@ -154,7 +156,7 @@ mod tests {
         assert!(most >= 12 * UNITS_PER_MIB as usize - 1, "{most}");
         machine.limit(120, 1, 0, 2 * UNITS_PER_MIB as usize);
         assert_eq!(machine.usage(1).used, 2 * UNITS_PER_MIB as usize);
-        // Its pages go to the store, and the other container gets the room.
+        // Its pages are put to the store, and the other container can use its memory.
         assert!(machine.held_mib(1) > 1.0);
         machine.run(180);
         assert!(machine.usage(0).used > all - most, "{most}");

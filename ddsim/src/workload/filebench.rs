@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Filebench's profiles as the papers use them, in units of 16 KiB.
+//! The profiles of Filebench that the papers use, in units of 16 KiB.
 //!
 //! These are `webserver`, `webproxy`, `varmail` and `videoserver` of Filebench 1.5 alpha. File
-//! sizes are gamma distributed around 16 KiB and rounded up to whole units; flows are as published.
-//! Each call of `next` is one of Filebench's reads or writes with the operations that lead to it.
-//! Sizes of the sets are in [`crate::parameters`].
+//! sizes are gamma distributed with a mean of 16 KiB and rounded up to whole units; flows are as
+//! published. Each call of `next` returns one of Filebench's reads or writes with the operations
+//! that lead to it. The sizes of the file sets are in [`crate::parameters`].
 
 use super::{Step, Workload};
 use crate::parameters::{
@@ -18,7 +18,7 @@ use crate::random::Random;
 struct Files {
     first: u32,
     units: Vec<u8>,
-    /// Number of files that remain to be made.
+    /// Number of files that are still to be created.
     unmade: usize,
 }
 
@@ -44,13 +44,13 @@ impl Files {
         (self.first + at as u32, u32::from(self.units[at]))
     }
 
-    /// Makes all files before any is used (Filebench's `prealloc`).
+    /// Creates all files before any of them is used (Filebench's `prealloc`).
     fn make_first(&mut self) {
         self.unmade = self.units.len();
     }
 
-    /// Makes some of the missing files, and returns whether there were any. All threads but the
-    /// first wait.
+    /// Creates some of the missing files. Returns whether any were missing. Only the first thread
+    /// creates files; the others wait.
     fn make(&mut self, thread: usize, steps: &mut Vec<Step>) -> bool {
         if self.unmade == 0 {
             return false;
@@ -67,10 +67,10 @@ impl Files {
     }
 }
 
-/// Number of files that are made at a time.
+/// Number of files that are created at a time.
 const MADE: usize = 16;
 
-/// `webserver`: reads ten files whole, then writes a log entry.
+/// `webserver`: reads ten whole files, then writes a log entry.
 #[derive(Debug)]
 pub struct Webserver {
     files: Files,
@@ -88,7 +88,7 @@ impl Webserver {
         }
     }
 
-    /// Makes all files first.
+    /// Creates all files before the first operation.
     #[must_use]
     pub fn made_first(mut self) -> Self {
         self.files.make_first();
@@ -128,7 +128,7 @@ impl Proxy {
         }
     }
 
-    /// Makes all files first.
+    /// Creates all files before the first operation.
     #[must_use]
     pub fn made_first(mut self) -> Self {
         self.files.make_first();
@@ -154,12 +154,12 @@ impl Workload for Proxy {
     }
 }
 
-/// `varmail`: delivers a mail, reads one and marks it, and reads one. Deliveries and marks are
-/// synced.
+/// `varmail`: delivers a mail, reads a mail and marks it, and reads another mail. Deliveries and
+/// marks are synced.
 #[derive(Debug)]
 pub struct Mail {
     files: Files,
-    /// The next operation of each thread, and the mail it used last.
+    /// The next operation of each thread, and the mail that the thread used last.
     threads: Vec<(u32, (u32, u32))>,
 }
 
@@ -172,7 +172,7 @@ impl Mail {
         }
     }
 
-    /// Makes all files first.
+    /// Creates all files before the first operation.
     #[must_use]
     pub fn made_first(mut self) -> Self {
         self.files.make_first();
@@ -217,9 +217,9 @@ pub struct Video {
     read: u32,
     /// Time between two reads of a stream.
     pace: u64,
-    /// Whether each stream reads its own video again and again.
+    /// Whether each stream reads the same video repeatedly.
     endless: bool,
-    /// Number of videos that the writer has still to make.
+    /// Number of videos that the writer still has to create.
     unmade: u32,
     /// Video and position of each stream.
     streams: Vec<(u32, u32)>,
@@ -228,7 +228,7 @@ pub struct Video {
 
 impl Video {
     /// Creates a server of Filebench's 32 active videos of `mib` MiB. Streams read as fast as
-    /// possible, and choose another video after each.
+    /// possible, and choose another video at the end of each.
     pub const fn new(mib: u64) -> Self {
         Self {
             units: (mib * UNITS_PER_MIB) as u32,
@@ -241,7 +241,7 @@ impl Video {
         }
     }
 
-    /// Creates a server whose streams read at a steady pace after the writer has made all videos,
+    /// Creates a server whose streams read at a fixed rate, after the writer has created all videos
     /// as Filebench does before a run.
     pub const fn paced(mib: u64, pace: u64) -> Self {
         let mut video = Self::new(mib);
@@ -250,8 +250,8 @@ impl Video {
         video
     }
 
-    /// Creates a server as in Filebench: all active videos and half of the passive ones are made
-    /// first; then each stream opens one video and reads it in parts of 256 KiB, again and again.
+    /// Creates a server as in Filebench. All active videos and half of the passive ones are created
+    /// first. Then each stream opens one video and repeatedly reads it in parts of 256 KiB.
     pub const fn endless(mib: u64) -> Self {
         let mut video = Self::new(mib);
         video.read /= 4;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Generated requests of a virtual machine, for judging policies without a recorded trace.
+//! Generated requests of a virtual machine, with which policies are compared if there is no
+//! recorded trace.
 //!
 //! They represent five days of a server: a database whose hot part moves a little each night, a
-//! log, files that are read whole and mostly once, a report that reads a table from end to end
-//! again and again, and a backup of all data each night. The constants of the policies were chosen
-//! before this load was written, and were not changed since.
+//! log, files that are read whole and mostly once, a report that repeatedly reads a table from end
+//! to end, and a backup of all data each night. The constants of the policies were chosen before
+//! this load was written, and have not been changed since.
 
 use crate::page::Page;
 use crate::random::{Random, Zipf};
 use crate::stream::{Access, Kind};
 
-/// Number of days, and of requests on each day before its backup.
+/// Number of days, and number of requests on each day before its backup.
 const DAYS: u64 = 5;
 const REQUESTS: u64 = 60_000;
-/// Pages of the database, the log, the report's table, and all files.
+/// Number of pages of the database, the log, the report's table, and all files.
 const DATABASE: u32 = 30_000;
 const LOG: u64 = 4_000;
 const TABLE: u64 = 12_000;

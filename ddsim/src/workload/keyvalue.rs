@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Key-value stores under YCSB: records with Zipf's popularity, exponent 0.99, in files or in the
-//! memory of a process.
+//! Key-value stores under YCSB, with records in files or in the memory of a process. The popularity
+//! of records follows Zipf's law with exponent 0.99.
 //!
 //! [`KeyValue::loaded`] follows YCSB: a load phase inserts all records, of 1 KB each, in the order
-//! of a hash, so that each place has popular records and others; then requests begin.
+//! of a hash, so that popular and unpopular records are mixed in each place. Then requests begin.
 
 use super::{ANONYMOUS, Step, Workload};
 use crate::parameters::{RECORDS, SECOND, UNITS_PER_MIB};
@@ -21,7 +21,7 @@ const EXPONENT: f64 = 0.99;
 pub struct KeyValue {
     zipf: Zipf,
     units: u32,
-    /// Number of units that the load phase has still to write.
+    /// Number of units that the load phase still has to write.
     unloaded: u32,
     work: u64,
     anonymous: bool,
@@ -58,8 +58,8 @@ impl KeyValue {
         }
     }
 
-    /// Fills the store first, with records placed by a hash. All threads but the first wait for
-    /// that.
+    /// Fills the store first, with records placed by a hash. Only the first thread does this; the
+    /// others wait.
     #[must_use]
     pub fn loaded(mut self, seed: u64) -> Self {
         self.zipf = Zipf::of_places(self.units, RECORDS, EXPONENT, seed);
@@ -67,8 +67,8 @@ impl KeyValue {
         self
     }
 
-    /// Makes an operation touch `places` places, because the parts of a record are not at one
-    /// place.
+    /// Makes an operation touch `places` places, for stores in which the parts of a record are not
+    /// adjacent.
     #[must_use]
     pub const fn scattered(mut self, places: u32) -> Self {
         self.touched = places;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Streams with one property each, for the policy table.
+//! Streams that each have one property, for the policy table.
 
 use super::filebench::{Mail, Proxy, Video, Webserver};
 use super::{Step, Workload};
@@ -10,7 +10,7 @@ use crate::random::{Random, Zipf};
 use crate::stream::{Access, Kind};
 use std::collections::VecDeque;
 
-/// Name, stream, pages of the guest, pages of the host.
+/// Name, stream, and sizes of guest and host in pages.
 type Named = (&'static str, Vec<Access>, usize, usize);
 
 /// Returns all streams.
@@ -38,21 +38,22 @@ pub fn all() -> Vec<Named> {
 /// Number of accesses of a stream.
 const LENGTH: usize = 600_000;
 
-/// Pages of one file. Streams are of pages, and files determine which pages are neighbours.
+/// Number of pages of one file. Files determine which pages of a stream are adjacent.
 const FILE: u64 = 256;
 
 fn page(number: u64) -> Access {
     Access::read(Page::new((number / FILE) as u32, (number % FILE) as u32))
 }
 
-/// Returns key-value reads like YCSB's: keys of a page, popularity by Zipf's law.
+/// Returns reads of a key-value store like YCSB's, in which each key is one page and popularity
+/// follows Zipf's law.
 pub fn zipf(pages: u32, exponent: f64, seed: u64) -> Vec<Access> {
     let (zipf, mut random) = (Zipf::new(pages, exponent, seed), Random::new(seed));
     let next = |_| page(u64::from(zipf.next(&mut random)));
     (0..LENGTH).map(next).collect()
 }
 
-/// Returns accesses to the same pages in the same order, again and again.
+/// Returns repeated accesses to the same pages in the same order.
 pub fn looping(pages: u64) -> Vec<Access> {
     (0..LENGTH as u64).map(|at| page(at % pages)).collect()
 }
@@ -110,7 +111,7 @@ fn window(steps: u64) -> Vec<Access> {
         .collect()
 }
 
-/// Returns small versions of Filebench's servers: sets of 128 MiB, 32 768 pages.
+/// Returns small versions of Filebench's servers, with file sets of 128 MiB (32 768 pages).
 fn filebench() -> Vec<Named> {
     vec![
         (
@@ -125,7 +126,7 @@ fn filebench() -> Vec<Named> {
     ]
 }
 
-/// Returns the accesses of a workload whose threads take turns of one step.
+/// Returns the accesses of a workload whose threads are executed round-robin, one step at a time.
 fn steps(workload: &mut dyn Workload, threads: usize) -> Vec<Access> {
     let mut random = Random::new(7);
     let mut queues = vec![VecDeque::new(); threads];

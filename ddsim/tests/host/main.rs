@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The engine against a plain model, at both levels and for every order of eviction: random
-//! operations, weights and capacities, and pools and VMs that end. After each step both have the
-//! same pages and counters, the identity of the counters holds, and no page was evicted that the
-//! paper's Algorithm 1 would have kept.
+//! Compares the engine with a plain model at both levels and for every order of eviction, with
+//! random operations, weights and capacities, and pools and VMs that end. After each step both must
+//! have the same pages and counters, the identity of the counters must hold, and no page that the
+//! paper's Algorithm 1 would have kept may have been evicted.
 
 mod model;
 
@@ -18,7 +18,7 @@ const POOLS: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A run of pages of a file, in a class.
+    /// Puts a run of pages of a file, in a class.
     Put(PoolId, u32, u32, u8),
     Take(usize, Page),
     Flush(usize, Page),
@@ -53,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Pages of a run that is put.
+/// Number of pages of a run that is put.
 const RUN: u32 = 8;
 
 fn agree(host: &Host, model: &Model) {
@@ -132,7 +132,7 @@ proptest! {
             }
             agree(&host, &model);
         }
-        // The model also has the same pages, not only as many.
+        // The model must have the same pages, and not only the same number of pages.
         for vm in 0..VMS {
             for (file, index) in (0..6).flat_map(|file| (0..32).map(move |index| (file, index))) {
                 let page = Page::new(file, index);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The host as the paper describes it, with lists that are searched linearly.
+//! A model of the host as the paper describes it, with lists that are searched linearly.
 
 use ddcore::index::BLOCK_PAGES;
 use ddcore::policy::{Class, Order};
 use ddsim::host::{Counts, Mode, PoolId};
 use ddsim::page::Page;
 
-/// Pages that are evicted before the class is chosen again.
+/// Number of pages that are evicted before the class is chosen again.
 const TURN: u64 = 32;
 
 struct Held {
     id: PoolId,
     page: Page,
     class: usize,
-    /// Number of the last put of a page of its block, among those of its VM or, in global mode, of
-    /// all VMs. Neighbours with the same number are evicted together.
+    /// Number of the last put of a page of its block, counted over the puts of its VM or, in global
+    /// mode, of all VMs. Adjacent pages with the same number are evicted together.
     came: u64,
 }
 
@@ -39,9 +39,9 @@ struct Vm {
     pools: Vec<Pool>,
     /// Number of puts, by which its pages age.
     puts: u64,
-    /// The unused part of its entitlement, as published last.
+    /// The unused part of its entitlement that was last published.
     lent: u64,
-    /// The weight with which it competes for unused memory, as published last.
+    /// The weight with which it competes for unused memory that was last published.
     wanting: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Model {
     batch: u64,
     mode: Mode,
     vms: Vec<Vm>,
-    /// Pages in the order in which their blocks came.
+    /// Pages in the order in which their blocks were put.
     held: Vec<Held>,
     puts: u64,
 }
@@ -98,8 +98,8 @@ impl Model {
         while self.shortage() > 0 && self.evict_shortage() {}
     }
 
-    /// Returns the pages beyond the capacity, and those that puts need room for: if less than the
-    /// reserve is free, what is missing from twice the reserve.
+    /// Returns the number of pages to evict: those beyond the capacity and, if less than the
+    /// reserve is free, those that are missing from twice the reserve.
     fn shortage(&self) -> u64 {
         let held = self.held.len() as u64;
         let reserve = self.batch.min(self.capacity / 64);
@@ -151,7 +151,7 @@ impl Model {
         };
         let block = new.block();
         self.held.push(new);
-        // The sort is stable, so that the order of all others, and of the blocks, remains.
+        // The sort is stable, so that the order of all other pages and of the blocks is preserved.
         self.held.sort_by_key(|held| {
             let its = held.block() == block;
             (its, its.then_some(held.page))
@@ -221,7 +221,7 @@ impl Model {
         self.held.iter().filter(|held| held.id.vm == vm).count() as u64
     }
 
-    /// Publishes the memory that a VM lends, and whether it wants more.
+    /// Publishes the unused memory of a VM, and whether the VM competes for more.
     fn refresh(&mut self, vm: usize) {
         let (entitlement, used) = (self.entitlement(vm), self.vm_used(vm));
         let (batch, own) = (self.batch, &mut self.vms[vm]);
@@ -231,8 +231,8 @@ impl Model {
         own.wanting = if wants { own.weight.into() } else { 0 };
     }
 
-    /// Returns whether a VM has all the pages that it may have: its entitlement, and its part by
-    /// weight of the memory that its peers lend.
+    /// Returns whether a VM has all the pages that it may have, which are its entitlement and its
+    /// part by weight of its peers' unused memory.
     fn is_replete(&mut self, vm: usize) -> bool {
         self.refresh(vm);
         let peers = || self.vms.iter().enumerate().filter(|(at, _)| *at != vm);
@@ -258,7 +258,7 @@ impl Model {
         evicted > 0
     }
 
-    /// Evicts what is missing, a batch from each victim.
+    /// Evicts the number of pages that is missing, a batch from each victim.
     fn evict_shortage(&mut self) -> bool {
         let shortage = self.shortage();
         let mut evicted = 0;
@@ -282,9 +282,9 @@ impl Model {
         self.count(id).evictions += 1;
     }
 
-    /// Evicts a batch of pages that are within a batch of the oldest page, from one list after the
-    /// other. From a list as many pages are taken as make a block before its oldest page is
-    /// compared again.
+    /// Evicts a batch of pages that are at most a batch younger than the oldest page, from one list
+    /// after the other. At most a block of pages is evicted from a list before the age of its
+    /// oldest page is compared again.
     fn evict_by_age(&mut self) -> u64 {
         let age = |model: &Self, held: &Held| model.puts - held.came;
         let Some(oldest) = self.held.iter().map(|held| age(self, held)).max() else {
@@ -321,8 +321,8 @@ impl Model {
         held.position(|held| held.id == id && held.class == class)
     }
 
-    /// Evicts up to `pages` of a pool, at most a turn. The class is chosen once, and again when it
-    /// has no page left. Returns the number of evicted pages.
+    /// Evicts up to `pages` pages of a pool, but at most [`TURN`]. The class is chosen once, and
+    /// again if it has no more pages. Returns the number of evicted pages.
     fn evict(&mut self, id: PoolId, pages: u64) -> u64 {
         assert!(pages <= TURN);
         let mut class = None;
@@ -339,8 +339,9 @@ impl Model {
         pages
     }
 
-    /// Evicts a batch of a VM, from its pools that exceed their entitlement most, each until the
-    /// batch is complete or the pool is empty. Entitlements are fixed for the batch.
+    /// Evicts a batch of a VM, from the pools that exceed their entitlements most. Pages of a pool
+    /// are evicted until the batch is complete or the pool is empty. Entitlements are fixed for the
+    /// batch.
     fn evict_by_weight(&mut self, vm: usize) -> u64 {
         let pages = self.entitlement(vm).max(self.vm_used(vm));
         let used = |pool| self.counts(PoolId { vm, pool }).used;
@@ -356,7 +357,7 @@ impl Model {
         self.batch - left
     }
 
-    /// Returns the class of a pool from which a page is evicted.
+    /// Returns the class of a pool from which the next page is evicted.
     fn gives(&self, id: PoolId) -> Option<usize> {
         let size = |class| {
             let held = self.held.iter();
@@ -364,15 +365,17 @@ impl Model {
                 .count()
         };
         match self.vms[id.vm].pools[id.pool].order {
-            // Class 0 while it has more than a tenth of the pool, else the highest that has pages.
+            // Class 0 while it has more than a tenth of the pool, otherwise the highest class that
+            // has pages.
             Order::Small => {
                 let all: usize = (0..4).map(size).sum();
                 let small = size(0) * 10 > all;
                 let highest = (0..4).rev().find(|class| size(*class) > 0);
                 if small { Some(0) } else { highest }
             }
-            // A class counts as four times as young as the class below, unless it got no page while
-            // all below was replaced eight times; of equals the lowest is chosen.
+            // The age of a class is divided by four for each class below it, unless no page was
+            // added to it while the content of all classes below was replaced eight times. Of
+            // classes with the same age the lowest is chosen.
             Order::Aged => {
                 let now = self.now(id.vm);
                 let age = |at: usize| now - self.held[at].came;
@@ -400,8 +403,8 @@ impl Model {
         }
     }
 
-    /// Returns the VMs that exceed most, for this number of batches one after the other. Lent
-    /// memory is that before the first eviction.
+    /// Returns the VMs that exceed their entitlements most, one for each of a number of consecutive
+    /// batches. Unused memory is that before the first eviction.
     fn choose(&mut self, batches: u64) -> Vec<usize> {
         (0..self.vms.len()).for_each(|vm| self.refresh(vm));
         let weights = self.vms.iter().map(|vm| vm.weight);
@@ -428,8 +431,8 @@ fn entities(
     weights.enumerate().map(entity).collect()
 }
 
-/// GETVICTIM line by line, with this project's decisions for cases that the paper leaves open, for
-/// `count` evictions one after the other.
+/// GETVICTIM line by line, for `count` consecutive evictions, with this project's decisions for
+/// cases that the paper leaves open.
 fn victims(entities: &mut [Entity], eviction: i128, count: u64) -> Vec<usize> {
     let is_overused =
         |entity: &Entity| entity.used > 0 && entity.entitlement < entity.used + eviction;

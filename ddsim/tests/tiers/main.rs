@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Both tiers: compares the engine with a device of segments with a plain model and with the
+//! Tests of both tiers: compares the engine on a device of segments with a plain model and with the
 //! accounting of each tier, and replays a workload with several ratios of memory to SSD.
 
 mod model;
@@ -13,7 +13,7 @@ use model::Model;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// No page is promoted.
+/// A number of free pages that is never reached, so that no page is promoted.
 const NONE: u64 = u64::MAX / 2;
 
 #[derive(Clone, Debug)]
@@ -32,13 +32,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-/// A page in a block of its own, so that pages leave one by one in the order in which they came.
+/// Returns a page in a block of its own, so that pages are evicted one by one in the order in which
+/// they were put.
 fn page(number: u32) -> Page {
     Page::new(1, number * 16)
 }
 
 proptest! {
-    /// Of one container in both tiers the model knows where each page is.
+    /// With a single container, the model gives the tier of each page.
     #[test]
     fn each_page_is_where_the_model_has_it(
         capacity in 1u64..30,
@@ -116,8 +117,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// VMs and pools that move between the tiers: a page is found at most once and only after it was
-    /// put, what is found and what is counted agree, and no tier exceeds its size.
+    /// Pages of several VMs and pools move between the tiers. A page is found at most once and only
+    /// after it was put, the pages found agree with the counters, and no tier exceeds its size.
     #[test]
     fn pages_move_and_none_is_lost_or_found_twice(
         capacity in 1u64..100,
@@ -142,7 +143,7 @@ proptest! {
                 Event::Put(id, file, first, class) => {
                     for index in first..first + 8 {
                         let page = Page::new(file, index);
-                        // An older copy stays if there is no room.
+                        // An older copy is kept if there is no room.
                         if host.put(id, page, Class::new(class)) {
                             held[id.vm].insert(page, ());
                         }
@@ -184,7 +185,7 @@ proptest! {
             prop_assert!(host.used() <= limit);
             prop_assert!(host.ssd_used() <= u64::from(segments * size));
         }
-        // What is counted is there.
+        // All counted pages are found.
         let used = host.used() + host.ssd_used();
         let mut found = 0;
         for (vm, held) in held.iter().enumerate() {
@@ -195,7 +196,7 @@ proptest! {
     }
 }
 
-/// Pages that do not fit into memory go to the SSD tier, and come back when memory has room.
+/// Pages that do not fit into memory are demoted to the SSD tier, and promoted when memory is free.
 #[test]
 fn pages_go_down_and_come_back() {
     let mut host = Host::new(100, 10, Mode::Weighted);
@@ -214,7 +215,7 @@ fn pages_go_down_and_come_back() {
     }
     host.set_time(1_000_000_000);
     host.take(vm, Page::new(1, 299));
-    // Up to the low threshold, exactly.
+    // Pages are promoted until exactly the threshold of 40 pages is free.
     assert_eq!(host.used(), 60);
     host.check_books();
 }

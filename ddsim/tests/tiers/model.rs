@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One container in both tiers, as the paper and `docs/decisions/0013-ssd-tier.md` describe them, with
-//! lists that are searched linearly.
+//! A model of one container in both tiers, as the paper and `docs/decisions/0013-ssd-tier.md`
+//! describe them, with lists that are searched linearly.
 
 use ddsim::host::TierKind;
 
-/// Segments that are kept free, and that are evicted for one, at most.
+/// Number of segments that are kept free, and maximum number that are evicted until one becomes
+/// free.
 const FREE: usize = 2;
 const TRIES: usize = 8;
 
@@ -48,7 +49,7 @@ impl Model {
         (self.memory.len() as u64, ssd as u64)
     }
 
-    /// Takes a page out; returns where it was.
+    /// Removes a page. Returns the tier that had it.
     pub(super) fn get(&mut self, page: u32) -> Option<TierKind> {
         if let Some(at) = self.memory.iter().position(|held| *held == page) {
             self.memory.remove(at);
@@ -73,7 +74,7 @@ impl Model {
             self.memory.push(page);
             true
         } else {
-            // The place is taken before the older copy goes.
+            // The place is allocated before the older copy is removed.
             let has_place = self.place(u32::MAX);
             self.get(page);
             if let Some(placed) = self.pages().find(|held| **held == u32::MAX) {
@@ -102,7 +103,7 @@ impl Model {
         }
     }
 
-    /// Puts a page at the next place of the log; returns whether there is one.
+    /// Puts a page at the next place of the log. Returns whether there is one.
     fn place(&mut self, page: u32) -> bool {
         if !self.log.iter().any(|segment| segment.is_open) {
             if self.log.len() == self.segments {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The thesis' sweep of ratios of memory to SSDs (section 5.6.1, figure 5.6), at equal cost.
+//! The thesis' sweep of ratios of memory to SSD at equal cost (section 5.6.1, figure 5.6).
 
 use ddabi::policy::Policy;
 use ddsim::host::{Mode, TierKind};
@@ -9,18 +9,18 @@ use ddsim::parameters::{UNITS_PER_MIB, US};
 use ddsim::random::{Random, Zipf};
 use ddsim::workload::{Step, Workload};
 
-/// MiB of files that the container reads.
+/// Size in MiB of the files that the container reads.
 const SET_MIB: u64 = 256;
-/// MiB of memory for the whole budget.
+/// Size in MiB of the memory that the whole budget buys.
 const MEMORY_MIB: u64 = 128;
-/// MiB of SSDs that cost as much as one of memory.
+/// Number of MiB of SSD that cost as much as one MiB of memory.
 const SSD_PRICE: u64 = 6;
-/// Seconds until the caches are filled, and over which a ratio is judged.
+/// Seconds until the caches are filled, and seconds over which a ratio is then measured.
 const FILL_S: u64 = 400;
 const JUDGE_S: u64 = 60;
 const EIGHTHS: u64 = 8;
 
-/// Reads of files by popularity, one after the other.
+/// A workload that reads files by popularity, one at a time.
 struct Reader {
     files: Zipf,
 }
@@ -37,7 +37,7 @@ impl Workload for Reader {
     }
 }
 
-/// Operations a second with so many eighths of the budget in memory.
+/// Returns the operations per second with `eighths` eighths of the budget spent on memory.
 fn rate(eighths: u64) -> f64 {
     let memory = MEMORY_MIB * eighths / EIGHTHS;
     let ssd = MEMORY_MIB * SSD_PRICE * (EIGHTHS - eighths) / EIGHTHS;
@@ -69,8 +69,8 @@ fn rate(eighths: u64) -> f64 {
     (machine.work(container).operations - before) as f64 / JUDGE_S as f64
 }
 
-/// All memory holds too few pages, and reads of an SSD alone take too long: what a mix reaches neither
-/// reaches at the same cost.
+/// Memory alone holds too few pages, and reads from SSDs alone take too long. A mix is faster than
+/// either at the same cost.
 #[test]
 fn a_mix_reaches_what_neither_tier_reaches_at_its_cost() {
     let rates: Vec<f64> = (0..=EIGHTHS).map(rate).collect();
@@ -79,7 +79,7 @@ fn a_mix_reaches_what_neither_tier_reaches_at_its_cost() {
     let mix = &rates[1..EIGHTHS as usize];
     let best = mix.iter().copied().fold(0.0, f64::max);
     assert!(best > ends * 1.1, "{rates:.0?}");
-    // There is one best ratio: rates rise up to it and fall behind it, noise apart.
+    // There is one best ratio: apart from noise, rates rise up to it and fall beyond it.
     let at = rates.iter().position(|rate| *rate == best).unwrap();
     let rises = rates[..=at].windows(2).all(|pair| pair[1] > pair[0] * 0.98);
     let falls = rates[at..].windows(2).all(|pair| pair[1] < pair[0] * 1.02);

@@ -19,19 +19,19 @@ pub(crate) enum Call {
     Guest(u8, Sent),
     /// The administrator sets the capacity.
     Capacity(u8),
-    /// The administrator sets the floor, which is kept however short of memory the host is.
+    /// The administrator sets the floor, which is kept even if the host is short of memory.
     Floor(u8),
-    /// The administrator chooses whether victims follow weights or age alone.
+    /// The administrator chooses whether victims are determined by weights or only by age.
     Mode(bool),
     /// The administrator flushes a VM.
     FlushVm(u8),
-    /// The host can spare this number of frames from now on.
+    /// Sets the number of frames that the host can spare.
     Spare(u16),
-    /// The host asks for frames.
+    /// The host reclaims frames through the shrinker.
     Shrink(u16),
-    /// Memory for a VM's index becomes available, or unavailable.
+    /// Memory for a VM's index becomes available or unavailable.
     IndexMemory(u8, bool),
-    /// Milliseconds pass.
+    /// This number of milliseconds passes.
     Time(u8),
     /// The administrator sets a VM's weight.
     VmWeight(u8, u8),
@@ -45,13 +45,15 @@ pub(crate) enum Call {
     Promote(u8, u8, u8),
     /// A segment is evicted.
     EvictSegment,
-    /// The administrator sets the free pages that are kept, and above which pages are promoted.
+    /// The administrator sets the number of pages that are kept free, and the number of free pages
+    /// above which pages are promoted.
     Thresholds(u8, u8),
-    /// One in so many pages that are read from the device is lost.
+    /// One in this number of pages that are read from the device is lost.
     Damage(u8),
 }
 
-/// A request. Files, indices and pools are few, so that requests concern the same ones.
+/// A request. There are only few files, indices and pools, so that requests often concern the same
+/// ones.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Sent {
     Hello,
@@ -72,19 +74,19 @@ pub(crate) enum Sent {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) struct Pages {
     file: u8,
-    /// For files with large indices, counted from the end of the indices that are kept.
+    /// Page index. In files with large indices it is relative to the largest index that is kept.
     index: u16,
     pages: u8,
     pool: u8,
     class: u8,
-    /// The page whose frame cannot be reached, if there is one.
+    /// The page whose frame cannot be accessed, if there is one.
     fault: u8,
 }
 
-/// The frame of a guest that cannot be reached.
+/// The frame of a guest that cannot be accessed.
 const FAULTS: u64 = 1 << 20;
 
-/// Returns whether a guest's frame can be reached.
+/// Returns whether a guest's frame can be accessed.
 pub(crate) fn is_reachable(gfn: u64) -> bool {
     gfn != FAULTS
 }
@@ -102,7 +104,7 @@ pub(crate) struct Pool {
     weight: u16,
     store: u8,
     policy: u8,
-    /// In the SSD tier; some numbers stand for the same weight.
+    /// Weight in the SSD tier; some numbers stand for [`SAME_WEIGHT`].
     ssd_weight: u16,
 }
 
@@ -125,7 +127,7 @@ fn index(of: u8, index: u16) -> u64 {
     }
 }
 
-/// A request page of a guest, as the host reads it.
+/// A request page of a guest in the layout in which the host reads it.
 #[repr(C, align(8))]
 pub(crate) struct Page([u8; PAGE_SIZE]);
 
@@ -221,7 +223,7 @@ fn runs(pages: &[Pages], put: bool) -> Vec<Run> {
     let run = |pages: &Pages| Run {
         file: file(pages.file),
         index: index(pages.file, pages.index),
-        // Most runs end before the first frame that cannot be reached.
+        // Most runs end before the first frame that cannot be accessed.
         gfn: FAULTS - 16 * u64::from(pages.fault),
         pool: u32::from(pages.pool) % 6,
         pages: 1 + u16::from(pages.pages % 80),

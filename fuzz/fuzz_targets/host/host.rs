@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A host with some VMs, as the owner of the engine, and the properties that must hold after each
-//! call.
+//! A host with several VMs that owns the engine, and the invariants that must hold after each call.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -34,7 +33,7 @@ const BATCH: u32 = 64;
 /// Maximum number of frames in the stock.
 const STOCKED: usize = 100;
 
-/// The state of the host beside the engine.
+/// The state of the host outside of the engine.
 pub(crate) struct World {
     pub(crate) memory: Rc<Memory>,
     vms: Vec<Arc<Vm>>,
@@ -97,7 +96,7 @@ impl Owner for World {
     }
 
     fn allocate(host: &heap::Host<Self>, pages: &mut [Option<Frame>], below_floor: bool) -> usize {
-        // Pages for the SSD tier wait in memory that the host can spare.
+        // Pages for the SSD tier are buffered in memory that the host can spare.
         assert!(!below_floor || host.tier.used() <= host.tier.floor());
         host.own.memory.allocate(pages, below_floor)
     }
@@ -130,7 +129,7 @@ impl World {
     }
 }
 
-/// The engine with its VMs, and the operations other than calls.
+/// The engine with its VMs, and all operations other than calls.
 pub(crate) struct Host {
     pub(crate) engine: heap::Host<World>,
 }
@@ -224,7 +223,7 @@ impl Host {
         }
     }
 
-    /// Moves pages of a pool to the memory tier, as far as there is room.
+    /// Moves pages of a pool to the memory tier, as many as fit.
     pub(crate) fn promote(&self, vm: u8, pool: u8, pages: u64) {
         let tier = &self.engine.tier;
         if let Some(session) = self.vm(vm).current().filter(|_| tier.reserve(pages)) {
@@ -234,7 +233,7 @@ impl Host {
             assert!(moved <= pages);
             tier.release(pages - moved);
             let (memory, ssd) = session.own.used();
-            // Those whose data is lost are gone.
+            // Pages whose data was lost have been removed.
             assert_eq!(memory, before.0 + moved);
             let lost = before.1 - moved - ssd;
             assert!(lost == 0 || self.engine.own.memory.damage.get() > 0);
@@ -256,10 +255,10 @@ impl Host {
         true
     }
 
-    /// Does what the host module does in the background: evicts segments, promotes pages, and ends
+    /// Performs the background work of the host module: evicts segments, promotes pages, and ends
     /// the segments of sessions that have ended.
     pub(crate) fn tidy(&self) {
-        /// Segments that are evicted for one that becomes free, at most.
+        /// Maximum number of segments that are evicted until one becomes free.
         const TRIES: usize = 8;
         let World {
             memory, sessions, ..
@@ -285,14 +284,14 @@ impl Host {
         }
     }
 
-    /// Gives back pages, as the shrinker does under memory pressure.
+    /// Frees pages, as the shrinker does under memory pressure.
     pub(crate) fn shrink(&self, pages: u64) {
         let (engine, memory) = (&self.engine, &self.engine.own.memory);
         let (before, can) = (memory.used(), surplus(engine));
         let given = give_back(engine, pages);
         assert!(given <= pages && given <= can);
         assert_eq!(memory.used() as u64, before as u64 - given);
-        // Evictions by age are exact to within a batch.
+        // Evictions by age are only exact to within a batch.
         if engine.tier.mode() == Mode::Weighted {
             assert_eq!(given, pages.min(can));
         }
@@ -303,7 +302,7 @@ impl Host {
         time.set(time.get() + milliseconds);
     }
 
-    /// Checks that no page is lost or kept twice, and that all accounts agree.
+    /// Checks that no page is lost or stored twice, and that all accounts agree.
     pub(crate) fn check(&self) {
         let engine = &self.engine;
         for session in engine.own.sessions() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sequences of requests of several VMs, from the bytes of a guest's page to the index, through the
-//! engine that runs in the host module, compared with a plain map of the expected pages. Pages of
-//! pools in the SSD tier move between memory and a device of segments.
+//! Executes sequences of requests of several VMs, from the bytes of a guest's page to the index,
+//! with the engine that runs in the host module, and compares it with a plain map of the expected
+//! pages. Pages of pools in the SSD tier move between memory and a device of segments.
 //!
 //! - [`call`]: requests and other events; [`operation`]: their execution;
 //! - [`memory`], [`session`], [`vm`], [`host`]: the owner of the engine, with its checks.
@@ -25,7 +25,7 @@ use libfuzzer_sys::fuzz_target;
 use memory::Frame;
 use operation::Caller;
 
-/// The checks after each step take longer with each step.
+/// Maximum number of calls, because the checks after each step take longer with each step.
 const MOST_CALLS: usize = 200;
 
 #[derive(arbitrary::Arbitrary, Debug)]

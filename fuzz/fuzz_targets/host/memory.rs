@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The memory of the host and its device: frames and places that are given away once and freed once,
-//! when their last owner is gone.
+//! The memory of the host and its device. Each frame and each place is allocated once, and freed
+//! once when its last owner is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,23 +11,26 @@ use ddcore::host::heap::{Device, PoolKey};
 use ddcore::index::PLACED;
 use ddcore::ssd::place::Place;
 
-/// The first frame number, shortly before a change of the bits that the pages of a block share.
+/// The first frame number, shortly before a change of the high bits that the pages of a block
+/// share.
 const FIRST: u64 = (1 << 32) - 1000;
 
-/// Segments of the device, and their places: few, so that segments are evicted.
+/// Number of segments of the device, and of their places. They are few, so that segments are
+/// evicted.
 const SEGMENTS: u32 = 12;
 const SEGMENT: u32 = 16;
 
-/// Frames and places, by handle. The number of a frame is never used twice.
+/// Frames and places, by handle. The number of a frame is never reused.
 pub(crate) struct Memory {
     next: Cell<u64>,
     live: RefCell<BTreeMap<u64, State>>,
     /// Frames that the host can spare.
     pub(crate) spare: Cell<u64>,
     pub(crate) device: RefCell<Device>,
-    /// Handles of pages that are being moved, and their next ones.
+    /// Handles of pages that are being moved, with the handles that replace them.
     moving: RefCell<BTreeMap<u64, u64>>,
-    /// One page in so many that are read from the device is lost; 0 means none.
+    /// One in this number of pages that are read from the device is lost; 0 means that no page is
+    /// lost.
     pub(crate) damage: Cell<u64>,
     reads: Cell<u64>,
 }
@@ -35,7 +38,7 @@ pub(crate) struct Memory {
 /// A frame or a place that has owners.
 struct State {
     owners: u32,
-    /// The number of the frame that the data was in when it was put.
+    /// The number of the frame in which the data was put, which identifies the data.
     data: u64,
 }
 
@@ -57,8 +60,8 @@ impl Memory {
         self.live.borrow().range(..PLACED).count()
     }
 
-    /// Allocates frames, as many as can be spared, or all of them if `anyway`. Returns their
-    /// number.
+    /// Allocates frames: as many as the host can spare, or all of them if `anyway` is set. Returns
+    /// their number.
     pub(crate) fn allocate(self: &Rc<Self>, places: &mut [Option<Frame>], anyway: bool) -> usize {
         for (at, place) in places.iter_mut().enumerate() {
             match self.spare.get().checked_sub(1) {
@@ -72,7 +75,7 @@ impl Memory {
         places.len()
     }
 
-    /// Begins a frame or a place with data.
+    /// Creates a frame or a place with data.
     fn begin(self: &Rc<Self>, number: u64, data: u64) -> Frame {
         let state = State { owners: 1, data };
         assert!(self.live.borrow_mut().insert(number, state).is_none());
@@ -82,7 +85,7 @@ impl Memory {
         }
     }
 
-    /// Takes back a frame or a place that is owned by an index.
+    /// Returns the owner of a frame or a place whose handle was in an index.
     pub(crate) fn frame(self: &Rc<Self>, number: u64) -> Frame {
         assert!(self.is_live(number), "a frame or a place in use");
         Frame {
@@ -91,7 +94,7 @@ impl Memory {
         }
     }
 
-    /// Returns another owner of a frame or a place.
+    /// Adds another owner of a frame or a place, and returns it.
     pub(crate) fn share(self: &Rc<Self>, number: u64) -> Frame {
         if let Some(place) = Place::of(number) {
             self.device.borrow_mut().hold(place.number);
@@ -107,25 +110,26 @@ impl Memory {
         self.live.borrow().contains_key(&number)
     }
 
-    /// Notes that the data of a page was copied into a frame, which may have had other data before.
+    /// Records that the data of a page was copied into a frame, which may have contained other data
+    /// before.
     pub(crate) fn fill(&self, number: u64) {
         let mut live = self.live.borrow_mut();
         live.get_mut(&number).expect("a frame in use").data = number;
     }
 
-    /// Returns what a frame or a place has.
+    /// Returns the data of a frame or a place.
     pub(crate) fn data(&self, number: u64) -> u64 {
         self.live.borrow()[&number].data
     }
 
-    /// Returns the next handle of a page that is being moved.
+    /// Returns the new handle of a page that is being moved.
     pub(crate) fn moved(&self, number: u64) -> Option<u64> {
         self.moving.borrow_mut().remove(&number)
     }
 
-    /// Moves pages of a pool to places. Returns their number and the stamp of their segment. `put` is
-    /// called with the place in the run, the frame and the next handle of each page that is in no
-    /// index yet.
+    /// Moves pages of a pool to places. Returns their number and the stamp of their segment. For
+    /// each page that is in no index yet, `put` is called with its position in the run, its frame
+    /// and its new handle.
     pub(crate) fn place(
         self: &Rc<Self>,
         pool: PoolKey,
@@ -162,7 +166,7 @@ impl Memory {
                 *frame = None;
             }
         }
-        // Pages that follow one that is lost stay for the next step.
+        // Pages after the first lost one are moved in the next step.
         let first_lost = frames.iter().position(Option::is_none);
         let moving = first_lost.unwrap_or(frames.len());
         for (at, (page, frame)) in pages.iter_mut().zip(frames).enumerate() {
@@ -187,7 +191,7 @@ impl Memory {
         let is_last = state.owners == 0;
         if is_last {
             live.remove(&number);
-            // The page stays where it is.
+            // The page is not moved.
             self.moving.borrow_mut().retain(|_, next| *next != number);
         }
         match Place::of(number) {
@@ -210,7 +214,7 @@ impl ddcore::host::carried::Page for Frame {
     }
 
     fn keep(mut self) {
-        // The number remains in use, and the index owns it now.
+        // The number remains in use, because the index owns it now.
         self.number = 0;
     }
 }

@@ -25,7 +25,7 @@ use ddcore::request::{Range, Settings};
 use crate::host::World;
 use crate::memory::{Frame, Memory};
 
-/// Number of places for pools.
+/// Maximum number of pools.
 pub(crate) const POOLS: usize = 4;
 /// Maximum number of queued notices.
 const NOTICES: usize = 4;
@@ -36,11 +36,11 @@ pub(crate) struct Kept {
     list: u16,
     /// Its frame or its place.
     number: u64,
-    /// The frame that it was put in.
+    /// The frame in which it was put.
     data: u64,
 }
 
-/// The copies of a page. In the middle of a put there may be several, the oldest first.
+/// The copies of a page, the oldest first. During a put there may be several.
 type Copies = Vec<Kept>;
 
 /// A registration, as the engine sees it.
@@ -53,12 +53,12 @@ pub(crate) struct Session {
     /// Weights of the pools in the SSD tier.
     ssd_weights: RefCell<[u32; POOLS]>,
     notices: RefCell<Notices<Vec<Eviction>>>,
-    /// Evicted pages that were announced, and those that were reported or lost.
+    /// Number of evicted pages that were announced, and number of those that were reported or lost.
     announced: Cell<u64>,
     told: Cell<u64>,
     /// Whether there is no memory for the index.
     pub(crate) is_short: Cell<bool>,
-    /// All pages that are kept.
+    /// All stored pages.
     pub(crate) model: RefCell<BTreeMap<PageKey, Copies>>,
 }
 
@@ -89,8 +89,8 @@ impl Session {
         Rc::new(session)
     }
 
-    /// Adds a run whose data was copied into frames: its pages may be inserted, behind existing
-    /// copies.
+    /// Adds the pages of a run whose data was copied into frames. They follow the existing copies,
+    /// because the engine may insert them from now on.
     pub(crate) fn expect(&self, run: &Run, frames: &[Option<Frame>]) {
         let mut model = self.model.borrow_mut();
         for (key, frame) in keys(run).zip(frames) {
@@ -113,7 +113,8 @@ impl Session {
                 continue;
             };
             if !is_stored {
-                // Copies from earlier runs of the call are gone; those from later ones may exist.
+                // Copies from earlier runs of the call have been removed; copies from later runs
+                // may exist.
                 let refused = frames.as_ref().map(|frames| frames[at]);
                 copies.retain(|copy| {
                     Some(copy.data) != refused
@@ -126,13 +127,13 @@ impl Session {
         }
     }
 
-    /// Checks that no page of a run is kept.
+    /// Checks that no page of a run is stored.
     pub(crate) fn assert_gone(&self, run: &Run) {
         let model = self.model.borrow();
         assert!(keys(run).all(|key| !model.contains_key(&key)));
     }
 
-    /// Checks that no page of a range is kept.
+    /// Checks that no page of a range is stored.
     pub(crate) fn assert_flushed(&self, range: &Range) {
         let flushed = |key: &PageKey| match range {
             Range::Pages { file, first, last } => {
@@ -145,7 +146,8 @@ impl Session {
         assert!(!self.model.borrow().keys().any(flushed));
     }
 
-    /// Checks that the pages of a file were moved to a pool, or stayed where memory was missing.
+    /// Checks that the pages of a file were moved to a pool, or not moved because memory was not
+    /// available.
     pub(crate) fn migrated(
         &self,
         whole: &Registration,
@@ -258,8 +260,8 @@ impl Session {
             })
     }
 
-    /// Turns an entry that left the index into its frame or its place. Unless it moves to the other
-    /// tier the page is gone.
+    /// Converts an entry that was removed from the index into the owner of its frame or its place.
+    /// Unless the entry moves to the other tier, its page is removed from the map.
     pub(crate) fn page(&self, removed: Removed) -> Option<Frame> {
         let (key, owner) = (*removed.key(), removed.list());
         let number = removed.into_handle();
@@ -294,7 +296,7 @@ impl Session {
     }
 }
 
-/// Returns the list of a page.
+/// Returns the number of the list that has a page.
 fn owner(session: &Registration, key: &PageKey) -> Option<u16> {
     let shards = 0..session.shards();
     let mut owners = shards.filter_map(|shard| session.with(shard, |index| index.list_of(key)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A VM: acceptance of its calls, and the plain set of the sequence numbers that it has used.
+//! A VM, which accepts calls, with a plain set of the sequence numbers that it has used.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

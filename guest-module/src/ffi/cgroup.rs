@@ -42,7 +42,7 @@ impl Cgroup {
         NonNull::new(raw).map(Self).ok_or(ENOENT)
     }
 
-    /// Returns the id of the cgroup, which is never used again.
+    /// Returns the id of the cgroup. Ids are never reused.
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: By the type invariant.
         unsafe { dd_cgroup_id(self.0.as_ptr()) }
@@ -65,7 +65,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the reference is given up.
+        // SAFETY: By the type invariant; the reference is dropped.
         unsafe { dd_cgroup_close(self.0.as_ptr()) };
     }
 }

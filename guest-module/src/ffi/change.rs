@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What makes pages at the host invalid; mirrors `enum dd_change` in `guest.h`. It decides nothing:
-//! a tracepoint tells it.
+//! Causes for which pages at the host become invalid; mirrors `enum dd_change` in `guest.h`. They
+//! are only reported by a tracepoint and have no other effect.
 
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
@@ -30,7 +30,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns the cause that C names by a number.
+    /// Returns the cause for a number of C.
     pub(crate) fn from_raw(raw: c_uint) -> Self {
         match raw {
             1 => Self::Dirtied,
@@ -43,7 +43,7 @@ impl Change {
         }
     }
 
-    /// Returns the word of the tracepoint.
+    /// Returns the word for the cause in the tracepoint.
     pub(crate) fn word(self) -> &'static CStr {
         match self {
             Self::Removed => c"removed",

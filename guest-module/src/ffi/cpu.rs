@@ -71,8 +71,8 @@ pub(crate) fn cond_resched() {
     unsafe { dd_cond_resched() };
 }
 
-/// Returns whether the task should sleep instead of keeping the CPU: it may, and another task waits for
-/// the CPU. Preemption is off.
+/// Returns whether the task should sleep instead of occupying the CPU: it may sleep, and another
+/// task waits for the CPU. Preemption must be off.
 pub(crate) fn should_sleep() -> bool {
     // SAFETY: Reads flags of the running task, and the number of runnable tasks of this CPU.
     unsafe { dd_should_sleep() }
@@ -84,7 +84,7 @@ pub(crate) fn is_killed() -> bool {
     unsafe { dd_killed() }
 }
 
-/// Sleeps for so many microseconds, or a little longer. Process context without spinlocks.
+/// Sleeps for `us` microseconds, or a little longer. Process context without spinlocks.
 pub(crate) fn sleep_us(us: u32) {
     // SAFETY: The function's contract demands a context that may sleep.
     unsafe { dd_sleep_us(us) };
@@ -96,7 +96,7 @@ pub(crate) fn in_task() -> bool {
     unsafe { dd_in_task() }
 }
 
-/// Returns the address of the running task, which is not 0. It is compared and never followed.
+/// Returns the address of the running task, which is not 0. It is never dereferenced.
 pub(crate) fn current_task() -> usize {
     // SAFETY: Reads a per-CPU variable.
     unsafe { dd_current() as usize }

@@ -41,13 +41,13 @@ impl FolioView {
         self.valid != 0
     }
 
-    /// Returns whether the kernel counts the folio to a working set, because it was read again soon
-    /// after it had been reclaimed.
+    /// Returns whether the kernel considers the folio part of a working set, because it was read
+    /// again soon after it had been reclaimed.
     pub(crate) fn is_refaulted(&self) -> bool {
         self.refaulted != 0
     }
 
-    /// Returns whether no reference is left, which is so only if reclaim removes the folio.
+    /// Returns whether no reference is left, which is the case only if reclaim removes the folio.
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen != 0
     }
@@ -80,7 +80,7 @@ impl Folio<'_> {
         NonNull::new(raw).map(|raw| Self(raw, PhantomData))
     }
 
-    /// Returns the folio's address. It is compared and never followed.
+    /// Returns the folio's address. It is never dereferenced.
     pub(crate) fn address(&self) -> usize {
         self.0.as_ptr() as usize
     }
@@ -114,7 +114,7 @@ impl Folio<'_> {
         unsafe { dd_folio_zero_tail(self.0.as_ptr(), first) };
     }
 
-    /// Returns the ids of the folio's cgroup and of that one's ancestors, nearest first.
+    /// Returns the ids of the folio's cgroup and of the ancestors of that cgroup, nearest first.
     pub(crate) fn cgroups<'b>(&self, ids: &'b mut [u64]) -> &'b [u64] {
         // SAFETY: By the type invariant; at most `ids.len()` ids are written.
         let count =

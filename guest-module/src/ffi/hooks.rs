@@ -21,7 +21,7 @@ struct RawHookFailure {
 /// Reason why the hooks are not attached.
 pub(crate) struct HookFailure {
     pub(crate) error: Error,
-    /// The function that could not be attached to.
+    /// The function to which a hook could not be attached.
     pub(crate) function: &'static CStr,
     /// The reason, in words for an administrator.
     pub(crate) why: &'static CStr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The machine: the hypervisor and its memory (`shim/machine.c`).
+//! Properties of the machine, and hypercalls (`shim/machine.c`).
 
 use kernel::ffi::{c_long, c_ulong};
 
@@ -18,8 +18,7 @@ pub(crate) fn random() -> u64 {
     unsafe { kernel::bindings::get_random_u64() }
 }
 
-/// Makes a hypercall with the request in the block at `block`, and returns what the hypervisor
-/// returned.
+/// Makes a hypercall with the request at `block` and returns its raw result.
 ///
 /// # Safety
 ///
@@ -42,7 +41,7 @@ pub(crate) fn is_confidential() -> bool {
     unsafe { dd_machine_is_confidential() }
 }
 
-/// Returns the bytes of memory of the machine.
+/// Returns the size of the machine's memory in bytes.
 pub(crate) fn memory_bytes() -> u64 {
     // SAFETY: Reads statistics.
     unsafe { dd_memory_bytes() }

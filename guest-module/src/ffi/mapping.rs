@@ -14,7 +14,7 @@ opaque! {
     RawSuperblock: "`struct super_block`",
 }
 
-/// Reasons for which a mapping's pages must not go to the host; mirrors the enum in `guest.h`.
+/// Reasons for which pages of a mapping must not be put; mirrors the enum in `guest.h`.
 pub(crate) mod mapping_flag {
     /// Not a regular file, or not of a known operations table.
     pub(crate) const FOREIGN: u32 = 1 << 0;
@@ -32,7 +32,7 @@ pub(crate) mod mapping_flag {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct MappingView {
-    /// Compared and never followed.
+    /// Never dereferenced.
     sb: *const RawSuperblock,
     /// The inode number.
     pub(crate) inode: u64,
@@ -55,7 +55,7 @@ impl MappingView {
         }
     }
 
-    /// Returns the address of the superblock. It is compared and never followed.
+    /// Returns the address of the superblock. It is never dereferenced.
     pub(crate) fn superblock(&self) -> usize {
         self.sb as usize
     }
@@ -109,7 +109,7 @@ impl Mapping<'_> {
         view
     }
 
-    /// Returns the address of the superblock. It is compared and never followed.
+    /// Returns the address of the superblock. It is never dereferenced.
     pub(crate) fn superblock(&self) -> usize {
         // SAFETY: By the type invariant.
         unsafe { dd_mapping_superblock(self.0.as_ptr()) as usize }

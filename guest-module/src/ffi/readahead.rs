@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Readahead windows, and how the filesystem itself reads (`shim/readahead.c`).
+//! Readahead windows, and reads by the filesystem itself (`shim/readahead.c`).
 
 use super::folio::{Folio, RawFolio};
 use super::mapping::{Mapping, RawMapping};
@@ -41,7 +41,8 @@ impl Window<'_> {
         NonNull::new(raw).map(|raw| Self(raw, PhantomData))
     }
 
-    /// Returns the index of the first page that is left, and the number of pages left.
+    /// Returns the index of the first page that remains to be read, and the number of remaining
+    /// pages.
     pub(crate) fn rest(&self) -> (u64, u32) {
         let (mut index, mut pages) = (0, 0);
         // SAFETY: By the type invariant.
@@ -83,7 +84,7 @@ impl Window<'_> {
         }
     }
 
-    /// Removes the first `pages` pages from what is left, because they were read.
+    /// Removes the first `pages` pages from the window, because they were read.
     pub(crate) fn consume(&mut self, pages: u32) {
         // SAFETY: By the type invariant; the caller passes no more than are left.
         unsafe { dd_ra_consume(self.0.as_ptr(), pages) };

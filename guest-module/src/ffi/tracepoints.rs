@@ -39,12 +39,12 @@ tracepoints! {
     session_begin_is_on = dd_trace_session_begin_on,
     session_begin = dd_trace_session_begin(vm: u32, pools: u32);
 
-    /// The session with the host is over.
+    /// The session with the host has ended.
     session_end_is_on = dd_trace_session_end_on,
     session_end = dd_trace_session_end(vm: u32, reason: &'static CStr);
 }
 
-/// Returns the nanoseconds since a time.
+/// Returns the nanoseconds since `start`.
 pub(crate) fn nanoseconds_since(start: Instant<Monotonic>) -> u64 {
     start.elapsed().as_nanos().max(0) as u64
 }

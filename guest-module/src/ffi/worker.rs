@@ -31,8 +31,8 @@ impl Worker {
         unsafe { dd_worker_kick() };
     }
 
-    /// Runs the job soon, but leaves a pause after its last run: for events that are frequent under
-    /// load. Any context.
+    /// Runs the job soon, but not before a short pause after its last run. This is for events that
+    /// are frequent under load. Any context.
     pub(crate) fn hurry() {
         // SAFETY: As for `kick`.
         unsafe { dd_worker_hurry() };

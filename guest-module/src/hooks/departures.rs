@@ -3,9 +3,9 @@
 //! Folios that a reclaiming task has removed from the page cache and not freed yet.
 //!
 //! Reclaim removes folios one by one, with `i_pages` locked and interrupts off, and frees them in
-//! batches. A call at each removal would be an exit for each folio with interrupts off during the
-//! copy. So a removal only notes the put, which is made when the batch is freed
-//! (`docs/decisions/0002-deferred-puts.md`).
+//! batches. A call at each removal would cause an exit for each folio, and interrupts would be off
+//! while the host copies it. So a removal only records the put, which is made when the batch is
+//! freed (`docs/decisions/0002-deferred-puts.md`).
 
 use crate::ffi::cpu;
 use crate::lock::{new_irq_lock, IrqLock};
@@ -18,9 +18,10 @@ use kernel::sync::atomic::{
     Atomic,
 };
 
-/// Tasks that can have departures at a time. A further task that reclaims does not put.
+/// Maximum number of tasks that can have departures at a time. Further tasks that reclaim do not
+/// put.
 const MAX_TASKS: usize = 64;
-/// Reclaimers that are probed for a task, so that the search has a bound.
+/// Number of reclaimers that are probed for a task, which bounds the search.
 const MAX_PROBES: usize = 8;
 /// Departures of one task: the size of the kernel's folio batch.
 const MAX_FOLIOS: usize = 31;
@@ -28,7 +29,7 @@ const MAX_FOLIOS: usize = 31;
 /// A folio that was removed from the page cache, and the run that puts its pages.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Departure {
-    /// The folio's address. It identifies the folio and is never followed.
+    /// The folio's address. It identifies the folio and is never dereferenced.
     pub(crate) folio: usize,
     /// The run for the host.
     pub(crate) run: Run,
@@ -41,7 +42,7 @@ impl Departure {
     }
 }
 
-/// Departures in a fixed array: nothing can be allocated inside reclaim.
+/// Departures in an array of fixed size, because nothing can be allocated inside reclaim.
 #[derive(Default)]
 pub(crate) struct FolioList {
     count: usize,
@@ -87,8 +88,8 @@ pub(crate) struct Reclaimer {
     /// The task's address, or 0 if the reclaimer is free. The task itself claims the reclaimer and
     /// frees it.
     task: Atomic<usize>,
-    /// The departures. Only the task itself takes the lock, and [`Departures::clear`] once no hook
-    /// runs, so that it is never contended.
+    /// The departures. The lock is never contended, because only the task itself takes it, and
+    /// [`Departures::clear`] once no hook runs.
     #[pin]
     departing: IrqLock<FolioList>,
 }
@@ -130,8 +131,8 @@ impl Departures {
             .find(|reclaimer| reclaimer.task.load(Relaxed) == task)
     }
 
-    /// Notes a folio that the running task removed. Returns `false` if the task gets no reclaimer,
-    /// or if its list is full.
+    /// Records a folio that the running task removed. Returns `false` if the task gets no
+    /// reclaimer, or if its list is full.
     pub(crate) fn note(&self, departure: Departure) -> bool {
         let task = cpu::current_task();
         let reclaimer = self.reclaimer(task).or_else(|| {
@@ -151,7 +152,7 @@ impl Departures {
     }
 
     /// Calls `put` with those departures of the running task whose folios are among `freed`, and
-    /// removes them afterwards. The list is not locked while `put` runs, for `put` makes
+    /// removes them afterwards. The list is not locked while `put` runs, because `put` makes
     /// hypercalls.
     pub(crate) fn with_freed<I: Iterator<Item = usize>>(
         &self,
@@ -181,8 +182,8 @@ impl Departures {
         }
     }
 
-    /// Removes all departures and calls `dropped` for each: the hooks that would see their folios
-    /// freed are detached. No hook may run.
+    /// Removes all departures and calls `dropped` for each of them, because the hook that would
+    /// notice the freeing of their folios is detached. No hook may run.
     pub(crate) fn clear(&self, mut dropped: impl FnMut(&Departure)) {
         for reclaimer in &self.reclaimers {
             while let Some(departure) = reclaimer.departing.with(FolioList::pop) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Entry points that the C shim calls: hooks and the background job. Each turns pointers of C into
-//! types that cannot be wrong, and calls the safe code.
+//! Entry points that the C shim calls: hooks and the background job. Each function converts C
+//! pointers to safe types and calls safe code.
 
 use crate::ffi::change::Change;
 use crate::ffi::folio::{batch_folios, Folio, RawBatch, RawFolio};
@@ -67,8 +67,8 @@ unsafe fn cached(mapping: *mut RawMapping) -> Option<(&'static State, FileKey)> 
     let state = state()?;
     // SAFETY: By the function's contract.
     let mapping = unsafe { Mapping::from_raw(mapping) }?;
-    // Most mappings belong to other filesystems, of which nothing but the superblock may be looked
-    // at.
+    // Most mappings belong to other filesystems, of which nothing but the superblock may be
+    // accessed.
     let filesystem = state.filesystems.find(mapping.superblock())?;
     Some((state, mapping.view().key(filesystem)))
 }
@@ -116,7 +116,7 @@ extern "C" fn dd_on_worker_run() -> Delay {
     state().map_or(0, worker::run)
 }
 
-/// Called when hibernation or a reboot begins, and when hibernation is over.
+/// Called when hibernation or a reboot begins (`pause`), and when hibernation is over.
 #[no_mangle]
 extern "C" fn dd_on_pause(pause: bool) {
     if let Some(state) = state() {

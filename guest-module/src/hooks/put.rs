@@ -21,7 +21,7 @@ use ddcore::policy::{Class, Refusal, Verdict};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
 
-/// Handles the removal of a folio from its mapping: notes a put, or clears the bits of its pages.
+/// Handles the removal of a folio from its mapping: records a put, or clears the bits of its pages.
 /// `reclaimed` is set if shrink_folio_list() removed the folio, so that the same task frees it in a
 /// batch. Interrupts are off and `i_pages` is locked.
 pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
@@ -77,15 +77,15 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         folio: folio.address(),
         run,
     };
-    // A direct write that began after putable() looked did not find these pages in the map, so this
-    // second look has to refuse them.
+    // A direct write that began after the check in putable() did not find these pages in the map,
+    // so that they are checked again here.
     if mapping.in_direct_io() {
         count!(state, put_skipped_io, pages);
         state.map.invalidate(&file, view.index, last, || ());
         finish(state, &departure, false);
     } else if !reclaimed {
-        // Outside shrink_folio_list() the folio is not freed in one of our batches, so it is put
-        // now.
+        // Outside shrink_folio_list() the folio is not freed in a batch that is hooked, so that it
+        // is put now.
         put(state, |number| (number == 0).then_some(departure));
     } else if !state.departures.note(departure) {
         count!(state, put_skipped_slots, pages);
@@ -149,7 +149,7 @@ fn putable(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> 
 }
 
 /// Puts those folios of a batch that the running task removed, before the batch is freed. May run
-/// in any context; in interrupts nothing is put.
+/// in any context, but puts nothing in an interrupt.
 pub(crate) fn folios_freed<'a, I>(state: &State, folios: impl Fn() -> I)
 where
     I: Iterator<Item = Folio<'a>>,
@@ -210,8 +210,8 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
     let is_traced = tracepoints::put_is_on();
     for part in parts {
         let more = u32::from(part.run.pages);
-        // The request has room for all of them: a task has no more departures than a batch has
-        // folios.
+        // The request has room for all of them, because a task has no more departures than a batch
+        // has folios.
         if count > 0 && (pages + more > MOST_PAGES || count == u64::BITS as usize) {
             break;
         }
@@ -256,7 +256,7 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
 }
 
 /// Ends the put of a departure, or of a part of it: sets the bits of pages that the host has
-/// `stored`. Pages that changed on the way are flushed from the host instead.
+/// `stored`. Pages that changed during the put are flushed from the host instead.
 pub(crate) fn finish(state: &State, departure: &Departure, stored: bool) {
     let (file, index) = (departure.file(), departure.run.index);
     let pages = u32::from(departure.run.pages);

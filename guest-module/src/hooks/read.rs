@@ -2,9 +2,9 @@
 
 //! Reads of pages that are not in the page cache (invariants 1 and 8).
 //!
-//! Pages that are in the map are taken out of the host; all others are left to the filesystem in
-//! runs that are as long as possible. Process context, with the folios locked. Nothing is
-//! allocated.
+//! Pages that are in the map are requested from the host; the filesystem reads all others, in runs
+//! that are as long as possible. Everything runs in process context with the folios locked, and
+//! nothing is allocated.
 
 use crate::counters::count;
 use crate::ffi::cpu;
@@ -23,18 +23,19 @@ use ddcore::presence::Claim;
 use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
-/// Folios of a window that are planned together. One call has room for all of them.
+/// Maximum number of folios of a window that are planned together. One call has room for all of
+/// them.
 const MAX_FOLIOS: usize = 64;
 /// Readahead window, in pages, of a sequential read that the host serves. A large window spreads
 /// the cost of an exit over more pages.
 const WIDE_WINDOW: u32 = 256;
-/// Pages behind a window that the host must hold before the next window is widened.
+/// Number of pages after a window that the map must have before the next window is widened.
 const WIDEN_AFTER: u64 = 32;
 
-/// Times that a reader sleeps for pages that the host reads from an SSD. After that its vCPU waits in the
-/// host.
+/// Maximum number of times that a reader sleeps for pages that the host reads from an SSD. After
+/// that its vCPU waits in the host.
 const MOST_DEFERRALS: u32 = 8;
-/// Longest sleep for such pages at a time, in microseconds, whatever the host says.
+/// Upper bound of each such sleep in microseconds, whatever the host suggests.
 const LONGEST_SLEEP_US: u32 = 100_000;
 
 /// A folio of a window, and how it is read.
@@ -44,15 +45,15 @@ struct Planned {
     index: u64,
     /// First frame of the folio.
     gfn: u64,
-    /// Pages of the folio.
+    /// Number of pages of the folio.
     pages: u32,
-    /// Pages inside the file. Those behind its end are zeroed.
+    /// Number of its pages inside the file. Pages beyond the end of the file are zeroed.
     inside: u32,
     /// The host's number of the reader's pool.
     pool: u32,
-    /// Whether the host is asked for it.
+    /// Whether the folio is requested from the host.
     ask: bool,
-    /// Whether the host had it.
+    /// Whether the host returned the folio.
     hit: bool,
 }
 
@@ -70,7 +71,7 @@ impl Planned {
             index,
             gfn,
             pool,
-            // Folios with more than `MAX_PAGES` pages are not asked for.
+            // Folios with more than `MAX_PAGES` pages are not requested from the host.
             pages: inside as u16,
             class: 0,
             reserved: 0,
@@ -84,8 +85,7 @@ struct Source {
     inode: MappingView,
 }
 
-/// Returns the key under which the host is asked for pages of a mapping; `None` if it must not be
-/// asked.
+/// Returns the file of a mapping if its pages may be requested from the host.
 fn source(state: &State, mapping: &Mapping<'_>) -> Option<Source> {
     state.channel.session()?;
     if !mapping.learn() {
@@ -124,8 +124,8 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
         let mut plan = [Planned::default(); MAX_FOLIOS];
         let count = plan_window(state, &source, window, (index, left), &mut plan, &mut route);
         let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
-            // This cannot happen, for a window is full of folios. The filesystem reads what is
-            // left.
+            // This cannot happen, because a window is full of folios. The filesystem reads the
+            // remaining pages.
             window.read(index, left);
             window.consume(left);
             return;
@@ -180,8 +180,8 @@ fn plan_window(
     count
 }
 
-/// Plans the read of one folio. If the host may hold it, its presence bits are cleared by the
-/// claim: from here on the page comes from the host or from the disk, never from both.
+/// Plans the read of one folio. If the host may have it, the claim clears its presence bits, so
+/// that its pages are read either from the host or from the disk, never from both.
 fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
     let view = folio.view();
     let inside = source
@@ -213,14 +213,14 @@ fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> P
         }
     }
     if planned.ask {
-        // The host does not wait for memory of the guest, so frames that it has swapped out must be
-        // present before the call.
+        // The host does not wait for memory of the guest. Frames that it has swapped out must
+        // therefore be made present before the call.
         folio.touch(inside);
     }
     planned
 }
 
-/// Queues a flush for pages that the host may hold and that no read will ask for.
+/// Queues a flush for pages that the host may hold but that no read will request.
 fn flush_unneeded(state: &State, file: FileKey, planned: &Planned) {
     if planned.inside > 0 {
         let last = planned.index + u64::from(planned.inside) - 1;
@@ -228,7 +228,7 @@ fn flush_unneeded(state: &State, file: FileKey, planned: &Planned) {
     }
 }
 
-/// Asks the host for all claimed folios of the plan and marks the hits. The plan fits into one
+/// Requests all claimed folios of the plan from the host and marks the hits. The plan fits into one
 /// call, or is a single larger folio; such a folio is a hit only if all its parts are.
 fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     let Some(session) = state.channel.session() else {
@@ -241,7 +241,7 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
         get(state, session, claimed().map(|planned| planned.run(file)))
     } else {
         let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
-        // A miss leaves parts that were not asked for at the host.
+        // After a miss the host may still have the parts that were not requested.
         match all.all(|part| get(state, session, once(part)).hits == 1) {
             true => Got {
                 hits: 1,
@@ -262,7 +262,7 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     count!(state, get_misses, asked - pages);
 }
 
-/// What the host had, with a bit for each run.
+/// The result of a get, with a bit for each run.
 struct Got {
     hits: u64,
     /// Runs whose pages the host may still have, because it did not answer or had no memory.
@@ -304,13 +304,13 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> 
 /// The result of a call, with a bit for each run.
 struct Round {
     hits: u64,
-    /// The host reads these from an SSD, and is to be asked again.
+    /// Runs that the host is reading from an SSD, which must be requested again.
     reading: u64,
     deferral: Option<Deferral>,
 }
 
-/// Makes one call for those of at most [`MAX_FOLIOS`] runs whose bit is set in `open`. It continues a
-/// get that was deferred, if one is given, and may be deferred if `allow` is set.
+/// Makes one call for those of at most [`MAX_FOLIOS`] runs whose bit is set in `open`. It continues
+/// a get that was deferred, if one is given, and may be deferred if `allow` is set.
 fn get_once(
     state: &State,
     session: u64,
@@ -329,7 +329,7 @@ fn get_once(
     if let Some(deferral) = deferral {
         call.resume(deferral);
     }
-    // Where no other task waits for the CPU, a second call costs more than it brings.
+    // If no other task waits for the CPU, a second call costs more than it gains.
     if allow && state.channel.can_defer() && cpu::should_sleep() {
         call.allow_deferral();
     }
@@ -354,8 +354,8 @@ fn get_once(
     round
 }
 
-/// Passes the tracepoint of a call for those of the runs whose bit is set in `asked`; `hits` has a bit
-/// for each that the host had.
+/// Passes the tracepoint of a call for those of the runs whose bit is set in `asked`; `hits` has a
+/// bit for each run that the host returned.
 #[cold]
 fn trace(runs: impl Iterator<Item = Run> + Clone, (asked, hits): (u64, u64), latency: u64) {
     let pages = |which: u64| -> u32 {

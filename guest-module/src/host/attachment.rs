@@ -23,7 +23,7 @@ pub(crate) struct Attachment {
     failed_at: Atomic<u64>,
     /// Time between that attempt and the next one.
     retry_after: Atomic<u64>,
-    /// The error that was reported last, so that a repeated one is not.
+    /// The error that was reported last, so that it is not reported again.
     reported: Atomic<i32>,
 }
 
@@ -43,30 +43,30 @@ impl Attachment {
         self.attached.load(Relaxed)
     }
 
-    /// Notes that hooks are attached.
+    /// Records that hooks are attached.
     pub(crate) fn set_attached(&self) {
         self.attached.store(true, Relaxed);
     }
 
-    /// Notes that hooks are about to be detached. Returns `false` if there are none.
+    /// Records that hooks are about to be detached. Returns `false` if they are not attached.
     pub(crate) fn take_attached(&self) -> bool {
         self.attached.xchg(false, Full)
     }
 
-    /// Returns whether an attempt failed so recently that it is not repeated yet.
+    /// Returns whether the last attempt failed so recently that it is not repeated yet.
     pub(crate) fn waits(&self, now: u64) -> bool {
         let failed = self.failed_at.load(Relaxed);
         let passed = now.saturating_sub(failed);
         failed != 0 && passed < self.retry_after.load(Relaxed)
     }
 
-    /// Notes that an attempt succeeded.
+    /// Records that an attempt succeeded.
     pub(crate) fn succeeded(&self) {
         self.failed_at.store(0, Relaxed);
         self.reported.store(0, Relaxed);
     }
 
-    /// Notes that an attempt failed. Returns whether the error is to be reported.
+    /// Records that an attempt failed. Returns whether the error is to be reported.
     pub(crate) fn failed(&self, now: u64, error: Error) -> bool {
         let again = self.failed_at.load(Relaxed) != 0;
         let retry = match self.retry_after.load(Relaxed) {

@@ -18,14 +18,14 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Consecutive *Retry* answers after which a call gives up. More than there are CPUs, each of
-/// which can overtake a call once.
+/// Number of consecutive *Retry* answers after which a call fails. It exceeds the number of CPUs,
+/// each of which can overtake a call once.
 const MAX_RETRIES: u32 = 1024;
 
-/// Most pages that a put or a get names. No other task runs on the CPU while the host copies them:
-/// half a MiB takes some tens of microseconds, or a few hundred if all of it misses the caches.
-/// That is many times the cost of an exit, so that more pages in a call would gain little. A page
-/// that the host has swapped out takes longer, see `docs/limits.md`.
+/// Maximum number of pages of a put or a get. No other task runs on the CPU while the host copies
+/// them: half a MiB takes some tens of microseconds, or a few hundred if all of it misses the
+/// caches. That is many times the cost of an exit, so that more pages per call would gain little. A
+/// page that the host has swapped out takes longer, see `docs/limits.md`.
 pub(crate) const MOST_PAGES: u32 = 128;
 
 /// Splits a run into parts that each fit into a call.
@@ -69,7 +69,7 @@ unsafe impl Send for CallBuffers {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferral {
     ticket: u64,
-    /// Microseconds after which the host will probably have read the pages.
+    /// Number of microseconds after which the host has probably read the pages.
     pub(crate) wait_us: u32,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum Failure {
 }
 
 impl CallBuffers {
-    /// Allocates blocks for all CPUs that there can be. Sleeps.
+    /// Allocates blocks for all possible CPUs. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         let mut blocks = KVec::new();
         for _ in 0..nr_cpu_ids() {
@@ -102,8 +102,8 @@ impl CallBuffers {
     }
 
     /// Begins a call on this CPU. Disables preemption until the value is dropped and leaves
-    /// interrupts as they are. Returns `None` in interrupts, for the interrupted task may be in the
-    /// middle of a call.
+    /// interrupts as they are. Returns `None` in interrupts, because the interrupted task may be in
+    /// the middle of a call.
     pub(crate) fn begin(&self) -> Option<Call<'_>> {
         if !cpu::in_task() {
             return None;
@@ -229,7 +229,7 @@ impl Call<'_> {
         })
     }
 
-    /// Returns whether the host left ranges of a flush undone.
+    /// Returns whether the host has not finished all ranges of a flush.
     pub(crate) fn is_unfinished(&self) -> bool {
         let header = self.header().filter(|_| self.answered);
         header.is_some_and(|header| header.flags & UNFINISHED != 0)
@@ -240,7 +240,7 @@ impl Call<'_> {
         self.result(n) == 1
     }
 
-    /// Returns whether the host reads the pages of run `n`, and is to be asked again.
+    /// Returns whether the host is reading the pages of run `n`, which must be requested again.
     pub(crate) fn is_reading(&self, n: usize) -> bool {
         self.result(n) == READING
     }
@@ -252,7 +252,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the deferral of a get some of whose runs the host reads.
+    /// Returns the deferral, if the host has deferred runs of this get.
     pub(crate) fn deferral(&self) -> Option<Deferral> {
         let header = self.header().filter(|_| self.answered)?;
         (header.ticket != 0).then_some(Deferral {

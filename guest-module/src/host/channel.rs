@@ -3,7 +3,7 @@
 //! The channel to the host: calls, and the session they belong to.
 //!
 //! Only the worker begins sessions. Hooks read the session without a lock. If it ends while a call
-//! is under way, that call fails, and nothing else happens.
+//! is under way, that call fails without further consequences.
 
 use crate::counters::{count, Counters};
 use crate::ffi::tracepoints;
@@ -20,8 +20,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use zerocopy::{Immutable, IntoBytes};
 
-/// The call buffers, the session and the counters of the module. Pools need nothing else of the
-/// module's state.
+/// The call buffers, the session and the counters of the module, which are all that pools need of
+/// the module's state.
 pub(crate) struct Channel {
     buffers: CallBuffers,
     /// The session, and whether hibernation prevents one.
@@ -84,7 +84,7 @@ impl Channel {
         self.features.load(Relaxed) & DEFER != 0
     }
 
-    /// Notes what the host said about a session that is about to begin. Worker only.
+    /// Records the host's answer about a session that is about to begin. Worker only.
     pub(crate) fn note(&self, answer: &HelloAnswer) {
         self.vm.store(answer.vm, Relaxed);
         self.features.store(answer.features, Relaxed);
@@ -95,8 +95,8 @@ impl Channel {
         self.buffers.begin()
     }
 
-    /// Sends a call and returns its outcome. If the call fails because the session is over, the
-    /// session ends here too, and the worker is woken.
+    /// Sends a call and returns its outcome. If the call fails because the host has ended the
+    /// session, the session ends in the guest as well, and the worker is woken.
     pub(crate) fn send(
         &self,
         call: &mut Call<'_>,
@@ -126,7 +126,7 @@ impl Channel {
         sent
     }
 
-    /// Makes a call with one element and returns what `read` finds in the answer.
+    /// Makes a call with one element and returns the result of `read` for the answer.
     pub(crate) fn command<R>(
         &self,
         session: u64,
@@ -141,7 +141,7 @@ impl Channel {
     }
 
     /// Registers with the host. Returns its answer with a new session, which is not used before it
-    /// is given to the link. Worker only.
+    /// is passed to the link. Worker only.
     pub(crate) fn hello(&self) -> Result<HelloAnswer, Failure> {
         self.buffers.restart();
         let hello = Hello {
@@ -149,8 +149,8 @@ impl Channel {
             page_size: PAGE_SIZE as u32,
             ..Hello::default()
         };
-        // The host does not write an answer page that is absent, as in the middle of a migration.
-        // Then the session is unknown, and the worker registers again later.
+        // The host does not write an answer page that is absent, which can happen in the middle of
+        // a migration. The session is unknown then, and the worker registers again later.
         self.command(0, Operation::Hello, &hello, |call| {
             call.body::<HelloAnswer>()
         })?
@@ -158,14 +158,14 @@ impl Channel {
         .ok_or(Failure::NoHost)
     }
 
-    /// Tells the host that a session is over, so that it frees what it holds for it.
+    /// Notifies the host that a session is over, so that it frees the pages of the session.
     pub(crate) fn goodbye(&self, session: u64) {
         if let Some(mut call) = self.begin() {
             let _ = self.send(&mut call, Operation::Goodbye, session);
         }
     }
 
-    /// Passes the tracepoint of the end of a session.
+    /// Passes the tracepoint for the end of a session.
     pub(crate) fn trace_end(&self, reason: &'static CStr) {
         if tracepoints::session_end_is_on() {
             tracepoints::session_end(self.vm(), reason);

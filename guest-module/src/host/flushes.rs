@@ -2,8 +2,8 @@
 
 //! Page ranges that the guest no longer needs and the host can free.
 //!
-//! The map has forgotten these pages already, so that telling the host is never needed for
-//! correctness, and a range that finds no room here is dropped (invariant 2).
+//! The bits of these pages in the map are cleared already, so that flushes are never needed for
+//! correctness, and a range is dropped if the queue is full (invariant 2).
 
 use crate::ffi::worker::Worker;
 use crate::lock::{new_irq_lock, IrqLock};
@@ -12,7 +12,7 @@ use ddabi::key::FileKey;
 use ddabi::request::{FlushRange, FlushScope};
 use kernel::prelude::*;
 
-/// Most ranges that wait to be sent.
+/// Maximum number of ranges that wait to be sent.
 const MAX_RANGES: usize = 512;
 
 /// Ranges that wait to be sent to the host.
@@ -32,7 +32,7 @@ impl Flushes {
     fn push(&self, range: FlushRange) {
         let half = self.waiting.with(|waiting| {
             if let Some(last) = waiting.last_mut() {
-                // Reclaim and truncation bring neighbouring ranges one after the other. They are
+                // Adjacent ranges, which reclaim and truncation often queue in succession, are
                 // merged.
                 if last.file == range.file
                     && last.scope == range.scope
@@ -90,7 +90,7 @@ impl Flushes {
         })
     }
 
-    /// Queues ranges again that the host has not finished. They are sent first.
+    /// Queues ranges again that the host has not finished. They are sent before all others.
     pub(crate) fn put_back(&self, ranges: impl Iterator<Item = FlushRange>) {
         self.waiting.with(|waiting| {
             for range in ranges {
@@ -99,7 +99,7 @@ impl Flushes {
         });
     }
 
-    /// Drops all ranges, because the session is over and the host holds nothing.
+    /// Drops all ranges, because the session is over and the host has no pages of it.
     pub(crate) fn clear(&self) {
         self.waiting.with(KVec::clear);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Times at which the background job last did its periodic work.
+//! Times of the periodic work of the background job.
 
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::time::{Instant, Monotonic};
@@ -12,13 +12,13 @@ pub(crate) const MINUTE: u64 = 60 * SECOND;
 
 /// Times of periodic work, in nanoseconds since the module was loaded. Only the worker uses them.
 pub(crate) struct Schedule {
-    /// When the module was loaded.
+    /// Time at which the module was loaded.
     start: Instant<Monotonic>,
-    /// Last ping to the host.
+    /// Time of the last ping to the host.
     pub(crate) last_ping: Atomic<u64>,
-    /// Last time that the counters of the curves were halved.
+    /// Time at which the counters of the curves were last halved.
     pub(crate) last_fade: Atomic<u64>,
-    /// Last search for pages of filesystems that were unmounted.
+    /// Time of the last search for pages of unmounted filesystems.
     pub(crate) last_forget: Atomic<u64>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How the session with the host begins and ends. All functions run in process context.
+//! Beginning and end of the session with the host. All functions run in process context.
 
 use crate::counters::count;
 use crate::ffi::hooks;
@@ -17,7 +17,7 @@ use ddcore::link::Begun;
 use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
-/// The host, or this module, has no memory for a session. This is temporary and no refusal.
+/// The host, or this module, has no memory for a session. This is temporary, and not a refusal.
 const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
 
 /// Registers with the host, attaches the hooks, creates the pools and switches caching on. Worker
@@ -43,7 +43,7 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
     count!(state, sessions);
     channel.note(&answer);
     state.pools.enrol_all(channel, answer.session);
-    // From here on hooks put and get pages.
+    // When the session has begun, hooks put and get pages.
     match channel.link().begin(answer.session) {
         Begun::Lasts if tracepoints::session_begin_is_on() => {
             tracepoints::session_begin(answer.vm, state.pools.count());
@@ -59,8 +59,8 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Attaches the hooks. An attempt patches code on all CPUs, so that a failed one is repeated only
-/// after minutes, and reported once for each error.
+/// Attaches the hooks. Because an attempt patches code on all CPUs, a failed one is repeated only
+/// after minutes. Each error is reported once.
 fn attach(state: &State) -> Result<(), Failure> {
     let start = tracepoints::attach_is_on().then(Instant::<Monotonic>::now);
     let installed = hooks::install();
@@ -88,11 +88,11 @@ fn attach(state: &State) -> Result<(), Failure> {
     Err(Failure::Unattached)
 }
 
-/// Puts the module into the state without a host: hooks are detached, so that the VM pays nothing
-/// for the module. `was` is the [`LinkState`] before. Worker only.
+/// Puts the module into the state without a host. Hooks are detached, so that the module costs the
+/// VM nothing. `was` is the previous [`LinkState`]. Worker only.
 pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     detach(state);
-    // Running out of memory is temporary and no refusal: the worker tries again.
+    // Lack of memory is temporary, and not a refusal: the worker tries again.
     let refused = failure != Failure::NoHost && failure != NO_MEMORY;
     let now = if refused {
         LinkState::Refused
@@ -112,7 +112,7 @@ pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     }
 }
 
-/// Detaches the hooks, if they are attached, and empties what needs them.
+/// Detaches the hooks, if they are attached, and empties the tables that depend on them.
 fn detach(state: &State) {
     if state.attachment.take_attached() {
         let start = tracepoints::detach_is_on().then(Instant::<Monotonic>::now);
@@ -120,18 +120,18 @@ fn detach(state: &State) {
         if let Some(start) = start {
             tracepoints::detach(nanoseconds_since(start));
         }
-        // The hooks that would see these folios freed are detached, so that their puts are not
-        // made.
+        // The hook that would notice the freeing of these folios is detached, so that they are not
+        // put.
         let dropped = |departure: &Departure| put::finish(state, departure, false);
         state.departures.clear(dropped);
-        // No put is under way any more, and unmounts are not seen any more: both tables are
-        // emptied.
+        // Both tables are emptied, because no put is in flight and the hooks no longer report
+        // unmounts.
         state.map.clear();
         state.filesystems.clear();
     }
 }
 
-/// Tells listeners on the netlink family about the session.
+/// Notifies listeners of the netlink family about the session.
 pub(crate) fn send_link_event(event: Event) {
     send_event(&[(Attribute::Event, event as u32)], &[]);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The background job: looks for a host, and does housekeeping while there is one. Process context.
+//! The background job, which looks for a host, and does housekeeping while there is a session. It
+//! runs in process context.
 
 use crate::counters::count;
 use crate::ffi::change::Change;
@@ -18,15 +19,15 @@ use kernel::prelude::*;
 const SEARCH_MS: Delay = 2_000;
 /// Milliseconds between two rounds of housekeeping.
 const HOUSEKEEPING_MS: Delay = 500;
-/// Time between two pings. A ping brings eviction notices to a VM that puts and gets nothing, and
-/// finds out that the host module was unloaded.
+/// Time between two pings. A ping delivers eviction notices to a VM that neither puts nor gets, and
+/// detects that the host module was unloaded.
 const PING_INTERVAL: u64 = 3 * SECOND;
 /// Time after which the counters of the curves are halved, so that they follow the load.
 const FADE_INTERVAL: u64 = 5 * MINUTE;
-/// Shortest time between two searches for pages of unmounted filesystems. Each looks at the whole
-/// map, and serves all filesystems that were unmounted since the last one.
+/// Shortest time between two searches for pages of unmounted filesystems. Each search visits the
+/// whole map, and covers all filesystems that were unmounted since the last one.
 const FORGET_INTERVAL: u64 = 10 * SECOND;
-/// Most flush requests in a round. It bounds the round, whatever the host answers.
+/// Maximum number of flush requests in a round, which bounds the round whatever the host answers.
 const MAX_FLUSH_CALLS: usize = 4096;
 
 /// Runs one round: registers with a host, or does housekeeping. Returns the milliseconds until the
@@ -40,7 +41,7 @@ pub(crate) fn run(state: &State) -> Delay {
     if state.channel.session().is_some() {
         return HOUSEKEEPING_MS;
     }
-    // There is no session: nothing in the map is valid.
+    // Without a session, nothing in the map is valid.
     let was = state.channel.state();
     if was == LinkState::Attached as u32 {
         state.map.clear();
@@ -67,8 +68,8 @@ pub(crate) fn run(state: &State) -> Delay {
     }
 }
 
-/// Does what is due while there is a session: creates missing pools, gives the map room, sends
-/// flushes, forgets pages, and pings the host.
+/// Does the periodic work of a session: creates missing pools, extends the map, sends flushes,
+/// forgets pages, and pings the host.
 fn keep_house(state: &State) {
     let (channel, schedule) = (&state.channel, &state.schedule);
     if let Some(session) = state.channel.session() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Admission of one pool: which folios are worth a put. [`ddcore::policy`] decides, and
+//! Admission of one pool, which decides whether folios are put. [`ddcore::policy`] decides, and
 //! [`ddcore::curve`] measures the hits that the pool would have with other sizes; this file adds a
 //! lock and memory.
 //!
@@ -23,9 +23,9 @@ use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 const FRESH_NS: u64 = 1_000_000_000;
 /// Largest capacity of a pool in pages. It keeps products within 64 bits.
 const MAX_CAPACITY: u64 = 1 << 36;
-/// Cells of the shadow caches of the policy `adaptive`.
+/// Number of cells of the small caches of the policy `adaptive`.
 const CELLS: usize = 3 * 4096;
-/// Slots of a curve. With this number its error is about 2 %.
+/// Number of slots of a curve. With this number its error is about 2 %.
 const SLOTS: usize = 2048;
 /// If the budget does not allow the full size, the size divided by this is tried.
 const FALLBACK_DIVISOR: usize = 4;
@@ -80,8 +80,8 @@ impl Budget {
         }
     }
 
-    /// Allocates a block of `count` elements; of fewer if the budget or memory is short, or of
-    /// none. Sleeps.
+    /// Allocates a block of `count` elements. The block is smaller or empty if the budget or memory
+    /// is short. Sleeps.
     fn allocate<T: Copy + Default>(&self, count: usize) -> Memory<T> {
         for count in [count, count / FALLBACK_DIVISOR] {
             let bytes = (count * size_of::<T>()) as u64;
@@ -100,7 +100,7 @@ impl Budget {
     }
 }
 
-/// The history of a pool: data about pages that it does not hold.
+/// The history of a pool, which is data about pages that the pool does not have.
 struct History {
     admission: PolicyAdmission,
     /// Bytes of the admission's memory.
@@ -117,7 +117,8 @@ impl History {
     }
 }
 
-/// Returns an admission with the memory that its policy needs, and the bytes of it. Sleeps.
+/// Returns an admission with the memory that its policy needs, and the size of that memory in
+/// bytes. Sleeps.
 fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
     let words = match policy {
         Policy::Adaptive | Policy::Tinylfu | Policy::S3 => budget.allocate(budget.words),
@@ -138,18 +139,18 @@ pub(crate) struct PoolAdmission {
     history: IrqLock<History>,
     /// The last pressure that the host reported for the pool: pages << 3 | full << 2 | floor.
     pressure: Atomic<u64>,
-    /// When the host reported it, in nanoseconds of the caller's clock.
+    /// Time at which the host reported it, in nanoseconds of the caller's clock.
     pressure_at: Atomic<u64>,
-    /// Pages that were offered.
+    /// Number of pages that were offered.
     offered: Atomic<u64>,
-    /// Pages that the policy refused.
+    /// Number of pages that the policy refused.
     refused_policy: Atomic<u64>,
-    /// Pages that were refused because puts of the pool are throttled.
+    /// Number of pages that were refused because puts of the pool are throttled.
     refused_throttle: Atomic<u64>,
 }
 
 impl PoolAdmission {
-    /// Returns an admission that remembers nothing, for a slot without a pool.
+    /// Returns an admission without history, for a slot without a pool.
     pub(crate) fn new() -> impl PinInit<Self> {
         let history = History {
             admission: Admission::new(Policy::DEFAULT, Memory::empty(), Memory::empty()),
@@ -208,7 +209,7 @@ impl PoolAdmission {
     }
 
     fn replace(&self, policy: Policy, budget: &Budget) {
-        // The old memory is freed first, so that the budget has room for the new.
+        // The old memory is freed first, so that the budget suffices for the new memory.
         let nothing = Admission::new(policy, Memory::empty(), Memory::empty());
         self.exchange(nothing, 0, budget);
         let (admission, bytes) = admission(policy, budget);
@@ -282,8 +283,8 @@ impl PoolAdmission {
         verdict
     }
 
-    /// Records runs of pages that were read without being in the page cache: first page, number of
-    /// pages, and whether the host had them. Any context.
+    /// Records runs of pages that were read while they were not in the page cache: first page,
+    /// number of pages, and whether the host returned them. Any context.
     pub(crate) fn record_reads(
         &self,
         file: &FileKey,
@@ -331,7 +332,8 @@ impl PoolAdmission {
         counters
     }
 
-    /// Writes those points of the curve that differ from the one before, and returns their number.
+    /// Writes those points of the curve that differ from the previous point, and returns their
+    /// number.
     pub(crate) fn curve(&self, to: &mut [CurvePoint]) -> usize {
         let mut count = 0;
         self.history.with(|history| {

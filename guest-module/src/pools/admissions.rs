@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The admission of each pool, in a slot. A slot is never freed before the module is unloaded, so
-//! that hooks can use it without a reference. No route leads to the admission of a removed pool.
+//! The admission of each pool, in a slot. A slot is not freed before the module is unloaded, so
+//! that hooks can use it without a reference. No route refers to the admission of a removed pool.
 
 use crate::ffi::machine;
 use crate::memory::quietly;
@@ -16,7 +16,7 @@ use kernel::time::{Instant, Monotonic};
 
 /// The slot of the default pool.
 pub(crate) const DEFAULT_SLOT: u16 = 0;
-/// The history of all pools may take this fraction of the VM's memory by default.
+/// By default, the history of all pools may take one part in this many of the VM's memory.
 const MEMORY_PART: u64 = 256;
 /// The smallest default bound of the history in bytes.
 const MEMORY_FLOOR: u64 = 4 << 20;

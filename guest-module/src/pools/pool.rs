@@ -18,8 +18,8 @@ use ddabi::NAME_LEN;
 use ddcore::request::Settings;
 use kernel::prelude::*;
 
-/// The error for users if there is no host. ENOTCONN would fit better, but the kernel crate does
-/// not have it.
+/// The error for users if there is no host. `ENOTCONN` would fit better, but the Rust API of the
+/// kernel does not define it.
 pub(crate) const NO_HOST: Error = ENXIO;
 
 /// An enrolled container, or the default pool.
@@ -38,7 +38,7 @@ pub(crate) struct Pool {
     pub(crate) slot: u16,
 }
 
-/// Returns a list with the default pool alone. Sleeps.
+/// Returns a list that contains only the default pool. Sleeps.
 pub(crate) fn default_pool() -> Result<KVec<Pool>> {
     let pool = Pool {
         id: 0,
@@ -69,7 +69,7 @@ pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
     }
 }
 
-/// Creates the pool at the host and notes its number.
+/// Creates the pool at the host and records its number.
 pub(crate) fn create_at_host(
     channel: &Channel,
     session: u64,
@@ -93,7 +93,7 @@ pub(crate) fn create_at_host(
 pub(crate) fn destroy_at_host(channel: &Channel, pool: &Pool) {
     if let (Some(session), Some(host)) = (channel.session(), pool.host) {
         let body = body(host, &pool.name, pool.settings);
-        // A pool that the host does not know needs no destruction.
+        // If the host does not know the pool, there is nothing to destroy.
         let _ = channel.command(session, Operation::PoolDestroy, &body, |_| ());
     }
     send_pool_event(Event::PoolWent, pool.id, pool.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Routes: from a cgroup to its pool at the host, for hooks.
+//! Routes, by which hooks find the host's pool of a cgroup.
 
 use crate::memory::quietly;
 use crate::pools::admissions::DEFAULT_SLOT;
@@ -21,14 +21,14 @@ pub(crate) struct Route {
     pub(crate) caches: bool,
 }
 
-/// The routes of all pools. Memory for as many pools as there can be is allocated in advance,
-/// because a change that the host has agreed to must not fail here.
+/// The routes of all pools. Memory for the maximum number of pools is allocated in advance, because
+/// a change that the host has made must not fail here.
 pub(crate) struct Routes {
     /// The routes of containers, sorted by cgroup id.
     pub(crate) enrolled: KVVec<Route>,
     /// The route of all other folios.
     pub(crate) default: Route,
-    /// Slots of the pools' admission, by the host's numbers of the pools.
+    /// Slots of the pools' admissions, indexed by the host's numbers of the pools.
     pub(crate) slots: KVVec<u16>,
 }
 
@@ -46,7 +46,8 @@ impl Routes {
         Ok(Self {
             enrolled: KVVec::with_capacity(most, quietly())?,
             default: DEFAULT_ROUTE,
-            // Hints about unknown pools go to the default pool, where they do no harm.
+            // Pressure that is reported for unknown pools goes to the default pool, where it is
+            // harmless.
             slots: KVVec::from_elem(DEFAULT_SLOT, most, quietly())?,
         })
     }

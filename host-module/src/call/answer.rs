@@ -22,8 +22,9 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Creates an answer for the page that follows the request. Returns `None` if that page must
-    /// not or cannot be written. Guests write to it before each call, so that it is present.
+    /// Creates the answer for the page that follows the request. Returns `None` if that page must
+    /// not or cannot be written. It is usually present, because guests write to it before each
+    /// call.
     pub(crate) fn new(guest: &CallingVm<'_>, request_gpa: u64, sequence: u64) -> Option<Self> {
         let gpa = request_gpa.checked_add(PAGE_SIZE as u64)?;
         let gfn = gpa / PAGE_SIZE as u64;
@@ -41,17 +42,17 @@ impl Answer {
         })
     }
 
-    /// Sets the flag for a flush that is not finished.
+    /// Sets the flag which tells the guest that the flush is not finished.
     pub(crate) fn set_unfinished(&mut self) {
         self.header.flags |= UNFINISHED;
     }
 
-    /// Adds the result of the next run or range.
+    /// Appends the result of the next run or range.
     pub(crate) fn add(&mut self, done: bool) {
         self.add_result(u8::from(done));
     }
 
-    /// Adds the result [`READING`] of the next run.
+    /// Appends the result [`READING`] for the next run.
     pub(crate) fn add_reading(&mut self) {
         self.add_result(READING);
     }
@@ -63,8 +64,8 @@ impl Answer {
         }
     }
 
-    /// Sets the ticket by which the guest asks for runs again that are being read, and after how many
-    /// microseconds.
+    /// Sets the ticket that the guest sends when it repeats the request for the runs that are being
+    /// read, and the number of microseconds after which it should do so.
     pub(crate) fn set_ticket(&mut self, ticket: u64, wait_us: u32) {
         (self.header.ticket, self.header.wait_us) = (ticket, wait_us);
     }
@@ -74,7 +75,7 @@ impl Answer {
         self.header.sequence
     }
 
-    /// Sets the state of a pool.
+    /// Sets the state of a pool that the answer reports.
     pub(crate) fn set_pressure(&mut self, pressure: PoolPressure) {
         self.header.pressure = pressure;
     }

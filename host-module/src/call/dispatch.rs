@@ -145,7 +145,7 @@ fn hello(
     })
 }
 
-/// Returns the session of a call, or counts the reason to refuse it.
+/// Returns the VM and the session of a call, or counts the reason for which it is refused.
 fn enter<'a>(vm: Option<&'a Vm>, header: &Header) -> Result<(&'a Vm, Arc<Session>), Status> {
     let refused = match vm.map(|vm| (vm, vm.enter(header.session, header.sequence))) {
         Some((vm, Ok(session))) => return Ok((vm, session)),

@@ -25,16 +25,16 @@ use ddcore::request::{Deferral, Runs};
 use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
-/// State of the frames of a run of a get.
+/// State of the guest's frames of a run of a get.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Frames {
     /// They can be written.
     Ready,
     /// They must not be written, because KVM tracks dirty pages.
     Tracked,
-    /// Some are not in the host's memory, or are not memory at all.
+    /// Some of them are not in the host's memory, or are not ordinary memory.
     Absent,
-    /// They are not needed yet: the host reads the pages of the run.
+    /// They are not needed yet, because the host is still reading the pages of the run.
     Reading,
 }
 
@@ -112,7 +112,7 @@ impl Caller<'_> {
                 self.session.miss(&run);
             }
             if frames == Frames::Absent {
-                // The guest's map no longer has the pages of this run.
+                // The guest has already removed the pages of this run from its presence map.
                 discard(&**self.session, &mut carried.batch, &run);
             }
             if let Some(answer) = &mut answer {
@@ -129,7 +129,7 @@ impl Caller<'_> {
             false => Pool::get_counters,
         };
         self.session.deferrals.note_unused(read_before.unused());
-        // A get some of whose runs wait is counted when it comes again.
+        // A get with deferred runs is counted when the guest repeats it.
         if reading == 0 {
             let latency = self.count_batch(runs, counters, start);
             if is_traced {
@@ -146,7 +146,7 @@ impl Caller<'_> {
         self.finish_batch(runs, pages, answer, notices)
     }
 
-    /// Reads the pages that a get has found in the SSD tier, unless they were read before.
+    /// Reads the pages that a get has found in the SSD tier, except those in `read_before`.
     #[inline(never)]
     fn fetch(&self, runs: &Runs<'_>, carried: &mut Carried<Page>, read_before: &mut ReadBefore) {
         let pages = &mut carried.pages[..];
@@ -157,15 +157,15 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns the seeds of the checksums of pages.
+    /// Returns a function for the seeds of the checksums of pages.
     fn seed(&self) -> impl Fn(&Run, u64) -> u64 + '_ {
         let session = self.session;
         |run: &Run, index| session.seed(session.file_hash(run), index)
     }
 
-    /// Begins to read the pages of runs that are in the SSD tier, and defers these runs, if that is
-    /// better than to wait for them. Their pages stay in the index. Returns what was read, if they
-    /// cannot be deferred after all.
+    /// Begins to read pages of runs that are in the SSD tier and defers these runs, if the tier
+    /// expects that to be better than waiting. Their pages stay in the index. Returns the pages
+    /// that were read if the runs cannot be deferred after all.
     #[inline(never)]
     fn defer(
         &self,
@@ -175,7 +175,8 @@ impl Caller<'_> {
         carried: &mut Carried<Page>,
     ) -> ReadBefore {
         let nothing = ReadBefore::nothing();
-        // Pages of other pools than those of the runs are waited for: to look them all up costs more.
+        // Pages that belong to pools other than those of the runs are not deferred, because
+        // looking up the pages of all gets would cost more.
         let is_on_ssd = |pool| self.session.places(pool) > 0;
         if !self.host.ssd.may_defer() || !runs.iter().any(|run| is_on_ssd(run.pool)) {
             return nothing;
@@ -204,7 +205,7 @@ impl Caller<'_> {
             *waits = pages.any(|page| page.place().is_some());
         }
         let get = self.host.ssd.defer(reads, pages, self.start);
-        // What is left are pages of a get that is not deferred.
+        // A deferred get has taken the pages that it keeps. This releases all others.
         pages.fill_with(|| None);
         let Some(get) = get else { return nothing };
         let wait_us = get.wait_us();
@@ -222,8 +223,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns when a get that was deferred came first, and what was read for it. If pages are still
-    /// being read, it is deferred again, or waits for them here.
+    /// Returns the time at which a deferred get first arrived, and the pages that were read for it.
+    /// If pages are still being read, this defers the get again, or waits if that is impossible.
     #[inline(never)]
     fn resume(
         &self,
@@ -253,8 +254,8 @@ impl Caller<'_> {
 }
 
 impl Session {
-    /// Writes a run that was taken out into the guest's frames, as a whole or not at all, and counts
-    /// it. Returns whether it was written.
+    /// Writes a run, which was taken out of the index, into the guest's frames, as a whole or not
+    /// at all, and counts it. Returns whether it was written.
     ///
     /// The caller must have checked that the frames are [`Frames::Ready`].
     #[inline(never)]

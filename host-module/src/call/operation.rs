@@ -39,7 +39,7 @@ pub(super) fn extent(runs: &Runs<'_>) -> (u32, u32) {
     (runs.first().map_or(0, |run| run.pool), pages)
 }
 
-/// The source of a call, and the time at which it came.
+/// The source of a call, and the time at which it arrived.
 pub(crate) struct Caller<'a> {
     pub(crate) host: &'a Host,
     pub(crate) guest: &'a CallingVm<'a>,
@@ -120,7 +120,7 @@ impl Caller<'_> {
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
-        // Without an answer the guest could not ask for the rest.
+        // Without an answer the guest would not know which ranges to repeat.
         let mut effort = match answer.is_some() {
             true => Effort::BOUNDED,
             false => Effort::UNBOUNDED,
@@ -195,8 +195,8 @@ impl Caller<'_> {
         })
     }
 
-    /// Counts a put or a get that began at `start` to the pool of its first run, in the `counters` that
-    /// are chosen. Returns the nanoseconds that it took.
+    /// Counts a put or a get that began at `start` for the pool of its first run, in those
+    /// `counters` of the pool. Returns its duration in nanoseconds.
     pub(super) fn count_batch(
         &self,
         runs: &Runs<'_>,
@@ -229,7 +229,8 @@ impl Caller<'_> {
 
     /// Writes the state of one of the request's pools into the answer.
     fn report_pressure(&self, runs: &Runs<'_>, answer: &mut Answer) {
-        // In turn, because a request can have many pools and an answer has room for one.
+        // A request can have runs of many pools, but an answer reports only one. The choice depends
+        // on the sequence number, so that each pool is reported sooner or later.
         if let Some(run) = runs.in_turn(answer.sequence()) {
             let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
             let now = self.session.nanoseconds(self.start);
@@ -246,8 +247,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Adds the SSD tier to the state of the pool of a run. A pool that is in both tiers is full when
-    /// it is full in both: what leaves memory before that is demoted.
+    /// Adds the SSD tier to the state of the pool of a run. A pool that uses both tiers is full
+    /// only if both are full, because until then pages that leave memory are demoted.
     fn add_ssd_pressure(&self, run: &Run, pressure: &mut PoolPressure) {
         let capacity = self.vm.ssd_entitlement();
         let capacity = self.session.ssd_entitlement(run.pool, capacity);
@@ -264,7 +265,7 @@ impl Caller<'_> {
         };
     }
 
-    /// Sends the answer, if it may be written, and returns the outcome of a call with these pages.
+    /// Sends the answer, if it may be written, and returns the outcome of a call for `pages` pages.
     fn finish(&self, pages: u64, answer: Option<Answer>, notices: &mut NoticeRoom) -> Outcome {
         let sent =
             answer.is_some_and(|answer| answer.send(self.guest, self.session, notices).is_ok());

@@ -42,7 +42,7 @@ impl Source<Page> for Putter<'_> {
     }
 }
 
-/// Returns the word for a refusal, as the counters have it.
+/// Returns the word for a refusal in tracepoints. Counters use the same words.
 fn reason(refusal: Refusal) -> &'static CStr {
     match refusal {
         Refusal::Off => c"off",

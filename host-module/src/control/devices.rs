@@ -9,7 +9,7 @@ use ddabi::genl::Attribute;
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
-/// The largest write budget, in pages a second.
+/// The largest write budget, in pages per second.
 const MAX_WRITE_BUDGET: u64 = 1_000_000_000;
 
 pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
@@ -30,7 +30,8 @@ pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::Device, number)
 }
 
-/// Drops the pages of a device in the background. The caller repeats the command until none are left.
+/// Drops the pages of a device in the background. The caller repeats the command until none are
+/// left.
 pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let _control = host.ssd.control.lock();
     let number = args
@@ -44,7 +45,7 @@ pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
     device.begin_removal(&host.ssd);
     if !device.is_unused() {
         device.drop_pages(&host.ssd);
-        // Pages that are being read or written are among these.
+        // At least one remains as long as the device is in use, for example by reads.
         return reply.put_u64(Attribute::Left, device.live().max(1));
     }
     drop(device);

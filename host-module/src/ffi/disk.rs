@@ -33,8 +33,8 @@ extern "C" {
     fn dd_page_checksum(frame: u64, seed: u64) -> u64;
 }
 
-/// A block device that this module alone has open. It is closed when this is dropped, which waits
-/// for reads that were abandoned.
+/// A block device that this module has opened exclusively. Dropping it waits for reads that were
+/// abandoned and closes the device.
 pub(crate) struct Disk {
     raw: *mut c_void,
     pages: u64,
@@ -55,7 +55,7 @@ impl Disk {
         Ok(Self { raw, pages })
     }
 
-    /// Returns its size in pages.
+    /// Returns the size of the device in pages.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
@@ -66,7 +66,7 @@ impl Disk {
         unsafe { dd_disk_dead(self.raw) }
     }
 
-    /// Returns whether all reads have ended, also those that were abandoned.
+    /// Returns whether all reads have ended, abandoned ones included.
     pub(crate) fn is_idle(&self) -> bool {
         // SAFETY: As above.
         unsafe { dd_disk_idle(self.raw) }
@@ -78,20 +78,20 @@ impl Disk {
         kernel::error::to_result(unsafe { dd_disk_clear(self.raw, first, count) })
     }
 
-    /// Returns whether the device wants to know what it need not keep.
+    /// Returns whether the device supports discards.
     pub(crate) fn discards(&self) -> bool {
         // SAFETY: As above.
         unsafe { dd_disk_discards(self.raw) }
     }
 
-    /// Tells the device that it need not keep pages. May sleep.
+    /// Discards pages: the device need not keep their contents. May sleep.
     pub(crate) fn discard(&self, first: u64, count: u64) -> Result {
         // SAFETY: As above.
         kernel::error::to_result(unsafe { dd_disk_discard(self.raw, first, count) })
     }
 
-    /// Writes pages of memory to consecutive places, and waits until they are written. Pages with the
-    /// same `stream` become invalid together.
+    /// Writes pages of memory to consecutive places and waits until they are written. Pages with
+    /// the same `stream` become invalid together.
     pub(crate) fn write(&self, first: u64, pages: &[Option<Page>], stream: u32) -> Result {
         let frames = Page::frames(pages).ok_or(EINVAL)?;
         let count = frames.len();
@@ -100,8 +100,9 @@ impl Disk {
         kernel::error::to_result(error)
     }
 
-    /// Begins to read places into pages, of which there are as many. The read owns the pages
-    /// afterwards, unless there is an error. Does not wait, also not for memory.
+    /// Begins to read each of the places into the page with the same position. The read owns the
+    /// pages until it is finished; after an error they are freed. Waits neither for the device nor
+    /// for memory. The error is `EINVAL` if there are not as many pages as places.
     pub(crate) fn begin(&self, places: &[u64], pages: KVec<Option<Page>>) -> Result<Reading> {
         let Some(frames) = Page::frames(&pages).filter(|frames| frames.len() == places.len())
         else {
@@ -115,8 +116,8 @@ impl Disk {
     }
 }
 
-/// A read that has begun, and the pages that it fills. It may be owned longer than its disk. When it is
-/// dropped, it is abandoned: its pages are freed once the device has ended it.
+/// A read that has begun, and the pages that it fills. It may outlive its [`Disk`]. Dropping it
+/// abandons the read: its pages are freed once the device has ended it.
 pub(crate) struct Reading {
     /// Null once the read has been finished.
     raw: *mut c_void,
@@ -127,14 +128,15 @@ pub(crate) struct Reading {
 unsafe impl Send for Reading {}
 
 impl Reading {
-    /// Returns whether the device has ended it, so that [`Reading::finish`] does not wait.
+    /// Returns whether the device has ended the read, so that [`Reading::finish`] does not wait.
     pub(crate) fn has_ended(&self) -> bool {
         // SAFETY: The read is valid as long as it is not null.
         self.raw.is_null() || unsafe { dd_disk_has_read(self.raw) }
     }
 
-    /// Waits for the end of the read, for up to `limit` microseconds. Returns the pages, and the
-    /// microseconds that the device took. If the limit is too short, the error is `ETIMEDOUT`.
+    /// Waits up to `limit` microseconds for the end of the read. Returns the pages, and the number
+    /// of microseconds that the device took. The error is `ETIMEDOUT` if the read has not ended by
+    /// then.
     pub(crate) fn finish(mut self, limit: u64) -> Result<(KVec<Option<Page>>, u64)> {
         let took = self.end(limit)?;
         Ok((core::mem::take(&mut self.pages), took))
@@ -166,7 +168,7 @@ impl Drop for Reading {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // SAFETY: It is open, and no task uses it any more.
+        // SAFETY: It is open, and no task uses it.
         unsafe { dd_disk_close(self.raw) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! KVM: its hooks, the calls of guests, and their memory (`shim/kvm.c`).
+//! KVM: its hooks, the calls of guests, and the memory of guests (`shim/kvm.c`).
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -30,7 +30,7 @@ pub(crate) struct RawCall {
 /// Reason for which the guest's memory could not be accessed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// The VM has no memory there, or none that the host may touch.
+    /// The VM has no memory there, or none that the host may access.
     NoMemory,
     /// The page is not in the host's memory at the moment.
     Absent,
@@ -47,7 +47,8 @@ impl Fault {
     }
 }
 
-/// The VM that makes the call: a vCPU of it runs in the current thread. Gives access to its memory.
+/// The VM that makes the call: the current thread runs one of its vCPUs. Gives access to its
+/// memory.
 ///
 /// # Invariants
 ///
@@ -76,7 +77,7 @@ impl<'a> CallingVm<'a> {
 }
 
 impl CallingVm<'_> {
-    /// Returns the address by which the VM is registered. It is compared and never followed.
+    /// Returns the address by which the VM is registered. It is never dereferenced.
     pub(super) fn identity(&self) -> usize {
         self.kvm as usize
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The notifier that the kernel calls before it kills a task for memory (`shim/oom.c`).
+//! The notifier that the kernel calls before the OOM killer kills a task (`shim/oom.c`).
 
 use kernel::prelude::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pages of the host, by their frames (`shim/page.c`).
+//! Pages of the host, identified by their frame numbers (`shim/page.c`).
 
 use core::ffi::c_void;
 
@@ -14,8 +14,9 @@ extern "C" {
     fn dd_pages_spare() -> u64;
 }
 
-/// Allocates pages, writes their frame numbers and returns their number. Memory that the host cannot
-/// spare is allocated only for a tier that is below its floor.
+/// Allocates pages, stores their frame numbers in `frames` and returns how many it allocated.
+/// Memory that the host cannot spare is allocated only if the tier is below its floor
+/// (`below_floor`).
 pub(crate) fn allocate(frames: &mut [u64], below_floor: bool) -> usize {
     // SAFETY: The slice has the length given.
     unsafe { dd_pages_alloc(frames.as_mut_ptr(), frames.len(), below_floor) }
@@ -31,7 +32,7 @@ pub(crate) unsafe fn free(frame: u64) {
     unsafe { dd_page_free(frame) };
 }
 
-/// Adds an owner to a page. Each of them has to [`free`] it.
+/// Adds an owner to a page. Each owner has to [`free`] it.
 ///
 /// # Safety
 ///
@@ -61,13 +62,13 @@ pub(crate) unsafe fn address(frame: u64) -> *mut u8 {
     unsafe { dd_page_address(frame).cast() }
 }
 
-/// Returns the pages of memory of the machine.
+/// Returns the size of the machine's memory in pages.
 pub(crate) fn total() -> u64 {
     // SAFETY: Reads a number.
     unsafe { dd_pages_total() }
 }
 
-/// Returns the free pages of the machine beyond those that reclaim keeps free.
+/// Returns the number of free pages of the machine beyond those that reclaim keeps free.
 pub(crate) fn spare() -> u64 {
     // SAFETY: Reads numbers.
     unsafe { dd_pages_spare() }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Module parameters that the `module!` macro has no types for (`shim/param.c`).
+//! Module parameters that sysfs shows, which those of the `module!` macro are not (`shim/param.c`).
 
 extern "C" {
     fn dd_param_max_vms() -> u32;

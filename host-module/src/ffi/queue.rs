@@ -21,8 +21,8 @@ extern "C" {
     fn dd_dying() -> bool;
 }
 
-/// The work queue on which pages are evicted, and those of ended sessions freed. It is destroyed
-/// when this is dropped.
+/// The work queue, which evicts pages, writes to devices and frees pages of ended sessions. It is
+/// destroyed when this is dropped.
 pub(crate) struct WorkQueue(());
 
 impl WorkQueue {
@@ -36,8 +36,8 @@ impl WorkQueue {
 
 impl Drop for WorkQueue {
     fn drop(&mut self) {
-        // SAFETY: Created by construction. KVM's hooks and the netlink family, which queue work, are
-        // gone. Waits for all work.
+        // SAFETY: Created by construction. KVM's hooks and the netlink family, which queue work,
+        // have been removed. Waits for all work.
         unsafe { dd_queue_destroy() };
     }
 }
@@ -45,7 +45,7 @@ impl Drop for WorkQueue {
 /// Whether the module is being unloaded.
 static LEAVING: Atomic<bool> = Atomic::new(false);
 
-/// Makes long work end early when it is dropped, which is the first thing on unload.
+/// Makes long work end early when it is dropped, which is the first step of unloading.
 pub(crate) struct Leave;
 
 impl Drop for Leave {
@@ -54,7 +54,7 @@ impl Drop for Leave {
     }
 }
 
-/// The work that is queued, which is done when this is dropped.
+/// The queued work. Dropping this waits until the work that is queued by then is done.
 pub(crate) struct PendingWork(());
 
 impl PendingWork {
@@ -73,10 +73,10 @@ impl Drop for PendingWork {
     }
 }
 
-/// Runs `work` on the queue. Returns `false` if there is no memory for that.
+/// Runs `work` on the queue. Returns `false` if memory for the work item cannot be allocated.
 ///
-/// For calls of guests, commands, and work of the queue. All of them end before the queue is
-/// destroyed (`Module` in `main.rs`), and none begins before it is created.
+/// May be used by calls of guests, commands, and work of the queue. All of them end before the
+/// queue is destroyed (`Module` in `main.rs`), and none begins before it is created.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     // SAFETY: The callers run only while the queue exists, as the function's documentation
     // requires.
@@ -84,7 +84,7 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     queue.try_spawn(quietly(), work).is_ok()
 }
 
-/// Work of the queue that one task does at a time.
+/// A kind of background work that at most one task does at a time.
 pub(crate) struct Single(Atomic<bool>);
 
 impl Single {
@@ -92,40 +92,41 @@ impl Single {
         Self(Atomic::new(false))
     }
 
-    /// Claims the work. Returns `false` if a task does it already.
+    /// Claims the work. Returns `false` if it is claimed already.
     pub(crate) fn claim(&self) -> bool {
         !self.is_claimed() && !self.0.xchg(true, Full)
     }
 
-    /// Runs `work`, which was claimed, on the queue. It calls [`Single::end`] when it is done.
+    /// Runs `work` on the queue after it was claimed. `work` has to call [`Single::end`] when it is
+    /// done. If it cannot be queued, the claim ends.
     pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
         if !spawn(work) {
             self.end();
         }
     }
 
-    /// Lets another task do the work.
+    /// Ends the claim, so that another task can do the work.
     pub(crate) fn end(&self) {
         self.0.xchg(false, Full);
     }
 
-    /// Returns whether a task does the work.
+    /// Returns whether the work is claimed.
     pub(crate) fn is_claimed(&self) -> bool {
         self.0.load(Acquire)
     }
 }
 
-/// Returns the queue, for the work of a VM that is gone.
+/// Returns the queue, for the work of a VM that has ended.
 ///
 /// # Safety
 ///
-/// A [`WorkQueue`] lives, and does so until the result is not in use any more.
+/// A [`WorkQueue`] exists, and outlives all uses of the result.
 pub(crate) unsafe fn queue<'a>() -> &'a Queue {
     // SAFETY: By the function's contract.
     unsafe { Queue::from_raw(dd_queue_get()) }
 }
 
-/// Makes the background evictor run soon. For the same callers as [`spawn`].
+/// Makes the background evictor run soon. May be used by the same callers as [`spawn`].
 pub(crate) fn wake_evictor() {
     // SAFETY: As for `spawn`. Work that is pending is not queued twice.
     unsafe { dd_queue_wake_evictor() };

@@ -30,7 +30,7 @@ impl Drop for Shrinker {
     }
 }
 
-/// Calls `work` marked as memory reclaim, so that lockdep learns the order of its locks when the
+/// Calls `work` marked as memory reclaim. Lockdep thus learns the order of its locks when the
 /// module is loaded, and not only at the first reclaim.
 pub(crate) fn like_reclaim(work: impl FnOnce()) {
     // SAFETY: This only informs the lock checker, and is left below.

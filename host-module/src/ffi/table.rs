@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Values by `struct kvm`, in an xarray.
+//! Values indexed by the address of `struct kvm`, in an xarray.
 
 use super::kvm::CallingVm;
 use core::marker::PhantomData;
@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-/// A table from `struct kvm` to values, which is read without a lock.
+/// A table that maps a `struct kvm` to a value. It is read without a lock.
 ///
 /// # Invariants
 ///
@@ -45,7 +45,7 @@ impl<V: Send + Sync> VmTable<V> {
         unsafe { entry.cast::<V>().as_ref() }
     }
 
-    /// Adds the value of a VM. The caller makes sure that this is done once.
+    /// Adds the value of a VM. The caller ensures that the VM has no value yet.
     pub(crate) fn insert(&self, guest: &CallingVm<'_>, value: Arc<V>) -> Result {
         let entry = Arc::into_raw(value).cast_mut();
         // SAFETY: The xarray is initialised by the type invariants. INVARIANT: an `Arc<V>`.
@@ -102,9 +102,9 @@ impl<V: Send + Sync> VmTable<V> {
 #[pinned_drop]
 impl<V: Send + Sync> PinnedDrop for VmTable<V> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: No task that could make a `CallingVm` runs any more when the state is dropped.
+        // SAFETY: When the state is dropped, no task runs that could make a `CallingVm`.
         unsafe { self.clear() };
-        // SAFETY: Initialised, and not in use any more.
+        // SAFETY: Initialised, and no longer in use.
         unsafe { bindings::xa_destroy(self.xa.get()) };
     }
 }

@@ -12,7 +12,7 @@ tracepoints! {
     vm_register_is_on = dd_trace_vm_register_on,
     vm_register = dd_trace_vm_register(vm: u32, pid: u32, again: bool);
 
-    /// The session of a VM has ended, which held `pages` in both tiers.
+    /// The session of a VM has ended. It held `pages` pages in both tiers together.
     vm_unregister_is_on = dd_trace_vm_unregister_on,
     vm_unregister = dd_trace_vm_unregister(vm: u32, pid: u32, pages: u64);
 
@@ -37,7 +37,7 @@ tracepoints! {
         latency: u64
     );
 
-    /// A flush has ended. It is not `finished` if the guest has to ask for the rest.
+    /// A flush has ended. It is not `finished` if the guest has to repeat some ranges.
     flush_is_on = dd_trace_flush_on,
     flush = dd_trace_flush(vm: u32, ranges: u32, pages: u64, finished: bool, latency: u64);
 
@@ -59,7 +59,7 @@ tracepoints! {
     promote_is_on = dd_trace_promote_on,
     promote = dd_trace_promote(vm: u32, pool: u32, pages: u64);
 
-    /// A read of a device has ended, or was given up.
+    /// A read of a device has ended, or has timed out.
     ssd_read_is_on = dd_trace_ssd_read_on,
     ssd_read = dd_trace_ssd_read(device: u32, pages: u32, error: i32, latency: u64);
 
@@ -67,12 +67,12 @@ tracepoints! {
     ssd_write_is_on = dd_trace_ssd_write_on,
     ssd_write = dd_trace_ssd_write(device: u32, pages: u32, error: i32, latency: u64);
 
-    /// A device has come, is gone, or is in another state.
+    /// A device was added, was removed, or is in another state.
     ssd_state_is_on = dd_trace_ssd_state_on,
     ssd_state = dd_trace_ssd_state(device: u32, state: &'static CStr);
 }
 
-/// Returns the nanoseconds since a time.
+/// Returns the nanoseconds since `start`.
 pub(crate) fn nanoseconds_since(start: Instant<Monotonic>) -> u64 {
     start.elapsed().as_nanos().max(0) as u64
 }

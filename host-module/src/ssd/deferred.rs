@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Gets that are deferred: the pages stay in the index, and are read while the reader sleeps in the
-//! guest. The same get comes again later and finds its pages read, see [`ddabi::answer::READING`].
+//! Deferred gets: the pages stay in the index and are read while the reader sleeps in the guest.
+//! The guest repeats the get later, when its pages have been read; see [`ddabi::answer::READING`].
 //!
-//! A get that does not come again leaves no trace but what is kept here, which is forgotten after a
-//! second.
+//! If the guest does not repeat a get, nothing changes in the index, and the pages that are kept
+//! here are dropped a second later.
 
 use crate::ffi::queue;
 use crate::memory::without_waiting;
@@ -21,45 +21,47 @@ use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::delay::fsleep;
 use kernel::time::{Delta, Instant, Monotonic};
 
-/// Average time of a read in microseconds from which a get is deferred. A task of a guest that sleeps
-/// wakes up some 50 microseconds late, and comes back with a further call.
+/// Average duration of a read in microseconds from which gets are deferred. Below that deferring
+/// does not pay, because a sleeping task of a guest wakes up some 50 microseconds late and then has
+/// to make another call.
 pub(super) const SLOW_US: u64 = 200;
 
-/// Deferred gets of a VM, at most.
+/// Maximum number of deferred gets of a VM.
 const MOST: usize = 64;
 
-/// Pages that deferred gets of all VMs keep, at most: 64 MiB.
+/// Maximum number of pages that the deferred gets of all VMs keep: 64 MiB.
 const MOST_PAGES: u64 = 1 << 14;
 
-/// Pages that deferred gets of a VM keep, at most.
+/// Maximum number of pages that the deferred gets of a VM keep.
 const MOST_OF_VM: usize = 1 << 12;
 
-/// Pages that may be read for a VM for nothing in a second. After that, its gets are not deferred.
+/// Maximum number of pages that are read for a VM in a second without being used. Beyond that, its
+/// gets are not deferred.
 const MOST_UNUSED: usize = 1 << 12;
 
-/// Milliseconds after the end of the reads after which a get that has not come again is forgotten.
+/// Milliseconds after which a get that the guest has not repeated is forgotten.
 const EXPIRY_MS: u64 = 1000;
 
-/// How often gets are looked for that have not come again.
+/// Time between two searches for gets that the guest has not repeated.
 const PAUSE: Delta = Delta::from_millis(250);
 
 /// A get whose pages are being read.
 pub(crate) struct Deferred {
     ticket: u64,
-    /// When the get came first.
+    /// Time at which the get first arrived.
     pub(crate) start: Instant<Monotonic>,
     reads: Reads,
-    /// Further owners of the places that are read.
+    /// Additional owners of the places that are read.
     held: KVec<Page>,
     _charge: Charge,
 }
 
-/// Pages that count as deferred until this is dropped.
+/// Number of pages that count as deferred until this is dropped.
 struct Charge(u64);
 
 impl Charge {
     fn new(ssd: &Ssd, pages: u64) -> Option<Self> {
-        // Dropping it subtracts the pages again.
+        // Dropping `charge` subtracts the pages again.
         let charge = Self(pages);
         (ssd.deferred.fetch_add(pages, Relaxed) + pages <= MOST_PAGES).then_some(charge)
     }
@@ -74,7 +76,7 @@ impl Drop for Charge {
 }
 
 impl Deferred {
-    /// Returns whether the pages have been read, or could not be.
+    /// Returns whether the reads have ended, successfully or not.
     pub(crate) fn has_ended(&self) -> bool {
         self.reads.has_ended()
     }
@@ -86,7 +88,8 @@ impl Deferred {
             0 => SLOW_US,
             average => average,
         };
-        // A part of the average if that has passed: reads that took longer end one after the other.
+        // If the average has passed, wait for a fraction of it, because the reads may end at any
+        // time.
         let left = average.saturating_sub(passed).max(average / 8);
         left.min(self.reads.limit_us())
             .clamp(1, u64::from(u32::MAX)) as u32
@@ -97,7 +100,7 @@ impl Deferred {
         self.reads.is_on(device)
     }
 
-    /// Returns what was read. Does not wait if the reads have ended.
+    /// Returns the pages that were read. Does not wait if the reads have ended.
     pub(crate) fn collect(self, ssd: &Ssd) -> Result<ReadBefore, AllocError> {
         self.reads.collect(ssd, self.held)
     }
@@ -109,8 +112,9 @@ impl Deferred {
 }
 
 impl Ssd {
-    /// Begins to read pages for a get that came at `start`, and defers it, unless that is of no use.
-    /// `pages` has further owners of the pages, which are kept until then.
+    /// Begins to read pages for a get that arrived at `start`, and defers the get. Returns `None`
+    /// if the tier expects no gain from that, or if the reads cannot begin. `pages` has additional
+    /// owners of the pages; a deferred get keeps those whose data is not in memory.
     pub(crate) fn defer(
         &self,
         mut reads: Reads,
@@ -121,7 +125,7 @@ impl Ssd {
         if reads.pages() == 0 || is_fast || reads.is_suspected() {
             return None;
         }
-        // Those whose data is in memory are not read.
+        // Pages whose data is in memory are not read.
         let is_placed = |page: &Page| page.place().is_some();
         let count = pages
             .iter()
@@ -135,7 +139,7 @@ impl Ssd {
             .iter_mut()
             .filter_map(|page| page.take_if(|page| is_placed(page)))
         {
-            // There is room.
+            // The capacity suffices for all these pages.
             let _ = held.push_within_capacity(page);
         }
         reads.begin(self);
@@ -151,8 +155,8 @@ impl Ssd {
         })
     }
 
-    /// Forgets the gets of all VMs that have not come again, in the background, as long as there are
-    /// any.
+    /// Starts a background task, unless it is running, which forgets gets that their guests have
+    /// not repeated. It ends when no deferred gets remain.
     fn watch(&self) {
         if !self.watching.claim() {
             return;
@@ -167,7 +171,7 @@ impl Ssd {
                     continue;
                 }
                 host.ssd.watching.end();
-                // A get may have been deferred while this task was still there.
+                // A get may have been deferred before the claim ended.
                 if !is_needed() || !host.ssd.watching.claim() {
                     break;
                 }
@@ -194,13 +198,13 @@ pub(crate) struct Deferrals {
 struct List {
     gets: KVec<KBox<Deferred>>,
     last_ticket: u64,
-    /// Pages that were read for nothing since `since`.
+    /// Number of pages that were read and not used since `since`.
     unused: usize,
     since: Instant<Monotonic>,
 }
 
 impl List {
-    /// Counts pages that were read for nothing.
+    /// Counts pages that were read but not used.
     fn note_unused(&mut self, pages: usize) {
         if self.since.elapsed().as_millis() > 1000 {
             (self.unused, self.since) = (0, Instant::now());
@@ -224,7 +228,7 @@ impl Deferrals {
         })
     }
 
-    /// Returns whether another get of so many pages may be deferred.
+    /// Returns whether another get of `pages` pages may be deferred.
     pub(crate) fn has_room(&self, pages: usize) -> bool {
         let mut list = self.list.lock();
         list.note_unused(0);
@@ -246,19 +250,20 @@ impl Deferrals {
         }
     }
 
-    /// Takes a get out.
+    /// Removes and returns the get with this ticket.
     pub(crate) fn take(&self, ticket: u64) -> Option<KBox<Deferred>> {
         self.take_if(|get| get.ticket == ticket)
     }
 
-    /// Counts pages that were read for nothing.
+    /// Counts pages that were read but not used.
     pub(crate) fn note_unused(&self, pages: usize) {
         if pages > 0 {
             self.list.lock().note_unused(pages);
         }
     }
 
-    /// Forgets gets. They are dropped without the lock, because that may close a device.
+    /// Forgets the gets that `which` selects. They are dropped without the lock, because dropping
+    /// one may close a device.
     pub(crate) fn forget(&self, which: impl Fn(&Deferred) -> bool) {
         for _ in 0..MOST {
             let Some(get) = self.take_if(&which) else {

@@ -28,38 +28,38 @@ use kernel::sync::atomic::{
 };
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-/// Pages at both ends of a device that stay zero: 1 MiB. A guest chooses what is written behind
-/// them. Nothing that it chooses may look like a file system or a partition table to the host.
+/// Number of pages at both ends of a device that stay zero: 1 MiB. Guests determine the data
+/// between these margins, which must not look like a file system or a partition table to the host.
 const MARGIN: u64 = 256;
 
-/// Places of a segment: the paper's eviction batch of 2 MiB.
+/// Number of places of a segment: the paper's eviction batch of 2 MiB.
 const SEGMENT: u64 = 512;
 
-/// The most places of a segment: 8 MiB. What is kept of them in memory is allocated at once, and
-/// freed under locks.
+/// Largest number of places of a segment: 8 MiB. It is bounded because the state of all places of a
+/// segment is allocated at once, and freed under locks.
 const MOST_SEGMENT: u64 = 1 << 11;
 
-/// Segments of a device that is large enough to have larger ones.
+/// Number of segments from which a device gets larger segments instead of more.
 const SEGMENTS: u64 = 1 << 15;
 
-/// One segment in so many is kept free.
+/// One segment in this many is kept free.
 const RESERVE: usize = 64;
 
-/// Pages that wait in memory until they are written to a device, at most: 64 MiB.
+/// Maximum number of pages that wait in memory until they are written to a device: 64 MiB.
 const STAGING: u64 = 1 << 14;
 
-/// Milliseconds without a write that ends, after which a device is stuck.
+/// A device is stuck if pages wait but no write has ended for this many milliseconds.
 const STUCK_MS: u64 = 1000;
 
-/// No state of a device.
+/// Not a state: no state of the device has been traced yet.
 const UNTOLD: u32 = u32::MAX;
 
-/// Failed writes after which a device is not used any more.
+/// Number of failed writes after which a device is no longer used.
 const MOST_ERRORS: u64 = 8;
 
 macro_rules! counts {
     ($($name:ident)*) => {
-        /// What a device has done; see [`SsdStats`].
+        /// Counters of a device; see [`SsdStats`].
         pub(crate) struct Counts {
             $(pub(crate) $name: Counter,)*
         }
@@ -85,9 +85,9 @@ counts! {
 /// The free segments of a device.
 pub(super) struct Free {
     pub(super) segments: KVVec<u32>,
-    /// Those whose old pages the device still keeps.
+    /// Free segments whose old pages the device still keeps, because they were not discarded.
     pub(super) stale: KVVec<u32>,
-    /// Whether the device has failed or is being removed, so that no segment is opened any more.
+    /// Whether no more segments are opened, because the device has failed or is being removed.
     closed: bool,
 }
 
@@ -97,16 +97,16 @@ pub(crate) struct Device {
     pub(crate) number: usize,
     path: KVec<u8>,
     pub(crate) disk: Disk,
-    /// Binary logarithm of the places of a segment.
+    /// Binary logarithm of the number of places of a segment.
     size_bits: u32,
     pub(super) segments: Pin<KVBox<[Segment]>>,
     #[pin]
     pub(super) free: SpinLock<Free>,
-    /// How many are free, so that it is seen without the lock.
+    /// Number of free segments, which can be read without the lock.
     pub(super) free_count: Atomic<usize>,
-    /// Whether a task discards pages of free segments.
+    /// Discarding of the pages of free segments.
     pub(super) discarding: Single,
-    /// Segments with pages to be written. There is room for all.
+    /// Segments with pages to be written. Its capacity suffices for all segments.
     #[pin]
     pub(crate) queue: SpinLock<KVVec<u32>>,
     /// Segments that are being filled, and some that no longer are. There is room for all.
@@ -114,27 +114,28 @@ pub(crate) struct Device {
     opened: SpinLock<KVVec<u32>>,
     pub(crate) writers: Atomic<u32>,
     state: Atomic<u32>,
-    /// The state that a tracepoint has told last; [`UNTOLD`] before it was told.
+    /// The state with which the tracepoint was last passed, or [`UNTOLD`].
     told: Atomic<u32>,
-    /// Whether a task drops the pages of the device.
+    /// Dropping of the pages of the device.
     dropping: Single,
-    /// Owners of places.
+    /// Number of owners of places.
     live: StripedGauge,
-    /// Pages in memory that are not written yet.
+    /// Number of pages in memory that are not written yet.
     staged: Atomic<u64>,
-    /// When a write ended, or the first page was staged, in milliseconds.
+    /// Time at which a write last ended, or at which a page was staged while none waited, in
+    /// milliseconds.
     progress: Atomic<u64>,
     pub(crate) health: Health<Number>,
-    /// Whether its reads take long on average.
+    /// Whether reads of the device take long on average.
     pub(super) slow: Atomic<bool>,
     pub(super) budget: Budget<Number>,
-    /// Pages that may be written in a second; 0 means no limit.
+    /// Number of pages that may be written per second; 0 means no limit.
     write_budget: Atomic<u64>,
     pub(crate) counts: Counts,
 }
 
 impl Device {
-    /// Opens a device. Its content is lost.
+    /// Opens a device. Its content is lost. The error is `ENOSPC` if the device is too small.
     pub(crate) fn open_path(number: usize, path: &CStr) -> Result<Arc<Self>> {
         let disk = Disk::open(path)?;
         let pages = disk.pages().saturating_sub(2 * MARGIN).min(MAX_PLACES);
@@ -186,17 +187,17 @@ impl Device {
         )
     }
 
-    /// Returns the path that the device was added by.
+    /// Returns the path with which the device was added.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// Returns the number of its places for pages.
+    /// Returns the number of pages for which the device has places.
     pub(crate) fn places(&self) -> u64 {
         (self.segments.len() as u64) << self.size_bits
     }
 
-    /// Returns the places of a segment.
+    /// Returns the number of places of a segment.
     pub(crate) fn size(&self) -> u32 {
         1 << self.size_bits
     }
@@ -206,7 +207,7 @@ impl Device {
         self.free_count.load(Relaxed)
     }
 
-    /// Returns the number of segments that are to be free.
+    /// Returns the number of segments that reclaim keeps free.
     pub(crate) fn reserve(&self) -> usize {
         (self.segments.len() / RESERVE).max(2)
     }
@@ -222,12 +223,12 @@ impl Device {
         }
     }
 
-    /// Passes a tracepoint if the state is not the one that was told last.
+    /// Passes a tracepoint if the state has changed since it was last passed.
     pub(crate) fn tell_state(&self) {
         let state = self.state();
         if self.told.load(Relaxed) != state as u32 {
             let before = self.told.xchg(state as u32, Full);
-            // Another task may have told it meanwhile.
+            // Another task may have passed the tracepoint meanwhile.
             if before != state as u32 && tracepoints::ssd_state_is_on() {
                 tracepoints::ssd_state(self.number as u32, word(state));
             }
@@ -239,14 +240,14 @@ impl Device {
         self.state() == DeviceState::Active
     }
 
-    /// Lets no more pages come, because the device is removed.
+    /// Stops putting pages on the device, because it is being removed.
     pub(crate) fn begin_removal(&self, ssd: &Ssd) {
         self.state.store(DeviceState::Leaving as u32, Relaxed);
         self.tell_state();
         self.close_for_ever(ssd);
     }
 
-    /// Opens no segment any more, and takes its places out of the tier.
+    /// Prevents the opening of further segments, and subtracts the places from the tier's capacity.
     fn close_for_ever(&self, ssd: &Ssd) {
         let was_closed = core::mem::replace(&mut self.free.lock().closed, true);
         if !was_closed {
@@ -255,14 +256,14 @@ impl Device {
     }
 
     /// Drops all pages of the device in the background, because it has failed or is being removed.
-    /// Calls while a task does that have no effect.
+    /// A call while a task is already doing that has no effect.
     pub(crate) fn drop_pages(&self, ssd: &Ssd) {
         self.tell_state();
         self.close_for_ever(ssd);
         if !self.has_segments_in_use() || !self.dropping.claim() {
             return;
         }
-        // The task does not own the device, so that the device is closed where it is removed.
+        // The task does not own the device, so that the command which removes the device closes it.
         let number = self.number;
         self.dropping.run(move || {
             let Some(host) = host() else { return };
@@ -273,7 +274,7 @@ impl Device {
         });
     }
 
-    /// Returns whether pages of a device that has failed are still to be dropped.
+    /// Returns whether the device has failed and still has pages to be dropped.
     pub(crate) fn is_wreck(&self) -> bool {
         self.state() == DeviceState::Failed && self.has_segments_in_use()
     }
@@ -287,23 +288,23 @@ impl Device {
         &self.segments[number as usize]
     }
 
-    /// Returns the place of the first page of a segment, as the index knows it.
+    /// Returns the number of the first place of a segment, as it appears in the index.
     pub(crate) fn first_place(&self, segment: u32) -> u64 {
         u64::from(segment) << self.size_bits
     }
 
-    /// Returns the segment of a place, and the place in it.
+    /// Returns the segment of a place, and the position of the place in it.
     pub(crate) fn locate(&self, place: u64) -> Option<(&Segment, u32)> {
         let segment = self.segments.get((place >> self.size_bits) as usize)?;
         Some((segment, (place & (u64::from(self.size()) - 1)) as u32))
     }
 
-    /// Returns where a place is on the device, in pages.
+    /// Returns the position of a place on the device, in pages.
     pub(crate) fn position(&self, place: u64) -> u64 {
         MARGIN + place
     }
 
-    /// Takes a free segment, and begins to discard the old pages of others.
+    /// Takes a free segment. Begins to discard the old pages of others if there is a batch of them.
     pub(crate) fn take_free(&self) -> Option<u32> {
         let mut free = self.free.lock();
         if free.closed {
@@ -320,7 +321,7 @@ impl Device {
     }
 
     pub(crate) fn give_free(&self, segment: u32) {
-        // There is room for all segments.
+        // The capacity suffices for all segments.
         let _ = self.free.lock().stale.push_within_capacity(segment);
         self.free_count.add(1, Relaxed);
     }
@@ -344,21 +345,21 @@ impl Device {
         Ok(())
     }
 
-    /// Ends filling a segment.
+    /// Closes a segment for further pages and queues it to be written.
     pub(crate) fn close(self: &Arc<Self>, segment: u32) {
         self.segment(segment).with(|inner| inner.life.close());
         self.write_soon(segment);
         self.vacate(segment);
     }
 
-    /// Ends filling a segment whose pool has no pages any more. Nothing is written, because the work
-    /// queue may be gone.
+    /// Closes a segment whose pool no longer has any pages. Does not queue it to be written,
+    /// because the work queue may have been destroyed.
     pub(crate) fn abandon(&self, segment: u32) {
         self.segment(segment).with(|inner| inner.life.close());
         self.vacate(segment);
     }
 
-    /// Notes another owner of a place that the index has.
+    /// Adds an owner to a place that the index has. Returns `false` if there is no such place.
     pub(crate) fn hold(&self, place: u64) -> bool {
         let segment = self.locate(place);
         segment.is_some_and(|(segment, _)| {
@@ -368,7 +369,7 @@ impl Device {
         })
     }
 
-    /// Lets go of a place.
+    /// Drops an owner of a place.
     pub(crate) fn release(&self, place: u64) {
         if let Some((segment, _)) = self.locate(place) {
             let is_last = segment.with(|inner| {
@@ -382,7 +383,7 @@ impl Device {
         }
     }
 
-    /// Makes a segment free if it is closed and has no pages any more.
+    /// Makes a segment free if it is closed and no longer has any pages.
     pub(crate) fn vacate(&self, segment: u32) {
         let Some(waste) = self.segment(segment).with(|inner| inner.vacate()) else {
             return;
@@ -395,20 +396,20 @@ impl Device {
         self.give_free(segment);
     }
 
-    /// Sets the number of pages that may be written in a second; 0 means no limit.
+    /// Sets the number of pages that may be written per second; 0 means no limit.
     pub(crate) fn set_write_budget(&self, pages: u64) {
         self.write_budget.store(pages, Relaxed);
         self.budget.set(pages);
     }
 
-    /// Takes back pages that were counted and are not written.
+    /// Returns pages to the write budget that were taken out of it and are not written.
     pub(crate) fn unspend(&self, pages: usize) {
         if pages > 0 {
             self.budget.give_back(pages as u64);
         }
     }
 
-    /// Notes a write that failed.
+    /// Counts a write that failed. After [`MOST_ERRORS`] of them the device has failed.
     pub(crate) fn write_failed(&self, ssd: &Ssd) {
         self.counts.write_errors.add(1);
         if self.counts.write_errors.get() >= MOST_ERRORS && self.state() != DeviceState::Leaving {
@@ -417,8 +418,8 @@ impl Device {
         }
     }
 
-    /// Queues the segments that are being filled, so that they are written as far as they are full.
-    /// One task calls this at a time.
+    /// Queues the segments that are being filled and have pages in memory, so that they are written
+    /// although they are not full yet. One task calls this at a time.
     pub(crate) fn write_open(self: &Arc<Self>) {
         let mut at = 0;
         loop {
@@ -444,7 +445,8 @@ impl Device {
         }
     }
 
-    /// Returns whether no segment is in use, none will be, and the device has ended all reads.
+    /// Returns whether no segment is in use or will be, all reads have ended, and no task is
+    /// working on the device in the background.
     pub(crate) fn is_unused(&self) -> bool {
         let free = self.free.lock();
         free.closed
@@ -454,7 +456,7 @@ impl Device {
             && !self.dropping.is_claimed()
     }
 
-    /// Notes pages that wait until they are written. Returns `false` if there are too many.
+    /// Counts pages that wait to be written. Returns `false` if too many would wait.
     pub(crate) fn stage(&self, ssd: &Ssd, pages: usize) -> bool {
         let before = self.staged.fetch_add(pages as u64, Relaxed);
         if before == 0 {
@@ -467,12 +469,12 @@ impl Device {
         fits
     }
 
-    /// Returns whether a good part of the pages wait that may.
+    /// Returns whether more than half of the pages wait that may wait to be written.
     pub(crate) fn is_busy(&self) -> bool {
         self.staged.load(Relaxed) > STAGING / 2
     }
 
-    /// Notes pages that do not wait any more.
+    /// Subtracts pages that no longer wait to be written.
     pub(crate) fn unstage(&self, pages: usize) {
         self.staged.fetch_sub(pages as u64, Relaxed);
     }
@@ -482,7 +484,7 @@ impl Device {
         self.progress.store(ssd.milliseconds(), Relaxed);
     }
 
-    /// Returns whether the device has ended no write for too long although pages wait.
+    /// Returns whether pages wait but the device has not ended a write for too long.
     pub(crate) fn is_stuck(&self, ssd: &Ssd) -> bool {
         let waits = ssd
             .milliseconds()
@@ -534,7 +536,7 @@ impl Device {
     }
 }
 
-/// Returns the word for a state.
+/// Returns the word for a state in tracepoints.
 fn word(state: DeviceState) -> &'static CStr {
     match state {
         DeviceState::Active => c"active",
@@ -554,7 +556,7 @@ fn drop_from_all(host: &Host, device: usize) {
     let mut from = 0;
     while let Some((vm, session)) = host.next_vm(from).filter(|_| !queue::is_leaving()) {
         from = vm.number.saturating_add(1);
-        // They own places.
+        // Deferred gets own places.
         session.deferrals.forget(|get| get.is_on(device));
         for pool in 0..session.pool_count() {
             if let Some(place) = session

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Discards: a device is told which segments are free, so that it need not keep their old pages when it
-//! collects its garbage.
+//! Discards of free segments, so that a device need not preserve their old pages during its garbage
+//! collection.
 
 use crate::ffi::queue;
 use crate::ssd::device::Device;
@@ -9,18 +9,18 @@ use crate::state::host;
 use ddabi::PAGE_SIZE;
 use kernel::sync::atomic::ordering::Relaxed;
 
-/// Bytes that are discarded at a time on a large device, because each discard costs a device about as
-/// much as a write.
+/// Number of bytes that are discarded at a time on a large device, because each discard costs a
+/// device about as much as a write.
 const BATCH: usize = 64 << 20;
 
-/// The most segments that are discarded at a time.
+/// Maximum number of segments that are discarded at a time.
 const MOST: usize = 64;
 
-/// One segment of a device in so many is discarded at a time on a small device.
+/// On a small device, one segment in this many is discarded at a time.
 const PART: usize = 128;
 
 impl Device {
-    /// Returns the number of stale segments from which they are discarded.
+    /// Returns the number of stale segments that are discarded at a time.
     pub(super) fn discard_batch(&self) -> usize {
         let batch = BATCH / (self.size() as usize * PAGE_SIZE);
         batch.min(self.segments.len() / PART).clamp(1, MOST)
@@ -31,7 +31,7 @@ impl Device {
         if !self.discarding.claim() {
             return;
         }
-        // The task does not own the device, so that the device is closed where it is removed.
+        // The task does not own the device, so that the command which removes the device closes it.
         let number = self.number;
         self.discarding.run(move || {
             let Some(host) = host() else { return };
@@ -49,14 +49,14 @@ impl Device {
             count = self.take_stale(&mut batch);
             for segment in &batch[..count] {
                 let (first, pages) = (self.position(self.first_place(*segment)), self.size());
-                // A device may refuse: the segment is as good as before.
+                // If the device fails the discard, the segment can still be used.
                 if self.disk.discard(first, pages.into()).is_ok() {
                     self.counts.discarded_pages.add(pages.into());
                 }
             }
             let mut free = self.free.lock();
             for segment in &batch[..count] {
-                // There is room for all segments.
+                // The capacity suffices for all segments.
                 let _ = free.segments.push_within_capacity(*segment);
             }
             drop(free);
@@ -64,8 +64,8 @@ impl Device {
         }
     }
 
-    /// Takes stale segments, which nothing uses until they are given back. Returns their number: 0 if
-    /// there are too few for a batch.
+    /// Takes a batch of stale segments, which cannot be opened until they are returned. Returns
+    /// their number, or 0 if there are too few for a batch.
     fn take_stale(&self, batch: &mut [u32; MOST]) -> usize {
         let mut free = self.free.lock();
         let count = self.discard_batch();
@@ -73,7 +73,7 @@ impl Device {
             return 0;
         }
         for place in &mut batch[..count] {
-            // There are as many.
+            // There are at least `count` of them.
             *place = free.stale.pop().unwrap_or_default();
         }
         self.free_count.fetch_sub(count, Relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Reading pages for a get. Each has an owner beside the index, so that its place is not used again
-//! meanwhile.
+//! Reading pages for a get. Each page has an owner in addition to the index, so that its place is
+//! not reused in the meantime.
 
 use crate::ffi::disk::Reading;
 use crate::ffi::queue;
@@ -20,10 +20,10 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
-/// Pages of a device that are read at a time.
+/// Maximum number of pages of a device that are read at a time.
 const STEP: usize = 64;
 
-/// Microseconds by which a wait may exceed its limit, because it ends with a tick of the clock.
+/// Microseconds by which a wait may exceed its limit, because it ends with a tick of the timer.
 const TICKS_US: u64 = 10_000;
 
 /// A page that is to be read.
@@ -36,7 +36,7 @@ struct Entry {
     seed: u64,
 }
 
-/// Pages of one device that are read at once.
+/// Pages of one device that are read together.
 struct Batch {
     device: Arc<Device>,
     entries: KVec<Entry>,
@@ -46,14 +46,15 @@ struct Batch {
     limit: u64,
 }
 
-/// What was read for a get when it came first.
+/// The pages that were read for a deferred get before the guest repeated it.
 pub(crate) struct ReadBefore {
-    /// The data of pages by their places, or `None` for those that could not be read.
+    /// Pages with their data by place, or `None` for a page that could not be read.
     pages: KVec<(Place, Option<Page>)>,
-    /// Where the next search begins, because pages are looked up in the order in which they were read.
+    /// Position at which the next search begins. Pages are usually looked up in the order in which
+    /// they were read.
     next: usize,
-    /// Owners of the places. As long as they exist, a place in the index stands for the page that was
-    /// read, and not for a later one.
+    /// Owners of the places. As long as they exist, no place is reused, so that a place in the
+    /// index still means the page that was read.
     _held: KVec<Page>,
 }
 
@@ -67,12 +68,13 @@ impl ReadBefore {
         }
     }
 
-    /// Returns the number of pages that were read for nothing.
+    /// Returns the number of pages that were read and not taken out.
     pub(crate) fn unused(&self) -> usize {
         self.pages.iter().filter(|(_, page)| page.is_some()).count()
     }
 
-    /// Takes a page out.
+    /// Takes the page of a place out. Returns `None` if the place was not among those that were
+    /// read.
     fn take(&mut self, place: Place) -> Option<Option<Page>> {
         let is_it = |at: &usize| self.pages[*at].0 == place;
         let count = self.pages.len();
@@ -94,9 +96,9 @@ pub(crate) struct Reads {
 }
 
 impl Ssd {
-    /// Replaces pages of the SSD tier by pages of memory with their data, as far as they can be
-    /// read. `runs` are the runs of the call with the places of their pages in `pages`. Returns
-    /// `false` if some may be read later, because the device or the host is busy.
+    /// Replaces those pages of the SSD tier that can be read by pages of memory with their data.
+    /// `runs` are the runs of the call with the places of their pages in `pages`. Returns `false`
+    /// if some may be read later, because the device or the host is busy.
     #[inline(never)]
     pub(crate) fn fetch(
         &self,
@@ -114,8 +116,9 @@ impl Ssd {
         })
     }
 
-    /// Looks up what is to be read for some pages of the SSD tier. Those whose data is still in memory, or
-    /// was read before, are replaced at once. Without `read_before` this is a look ahead of a get.
+    /// Returns the reads that some pages of the SSD tier need. Pages whose data is still in memory,
+    /// or was read before, are replaced at once. Without `read_before` this only prepares the
+    /// deferral of a get, and does not count the pages in memory.
     pub(crate) fn look_up(
         &self,
         runs: impl Iterator<Item = (Run, usize)>,
@@ -136,7 +139,8 @@ impl Ssd {
                 let is_get = read_before.is_some();
                 let before = read_before.as_mut().and_then(|before| before.take(place));
                 if let Some(page) = before {
-                    // A page that could not be read then is not read again: the guest has waited.
+                    // A page that could not be read before is not read again, because the guest has
+                    // already waited for it.
                     if page.is_some() {
                         pages[at] = page;
                     }
@@ -165,7 +169,8 @@ impl Ssd {
         reads
     }
 
-    /// Returns the device of a place, and where its page is. `last` has the device of the last call.
+    /// Returns the device of a place, and where its page is. `last` caches the device of the
+    /// previous call.
     fn find<'a>(
         &self,
         place: Place,
@@ -205,7 +210,7 @@ impl Reads {
         self.batches.push(batch, without_waiting())
     }
 
-    /// Begins the reads, all at once.
+    /// Begins all reads.
     #[inline(never)]
     pub(crate) fn begin(&mut self, ssd: &Ssd) {
         for batch in self.batches.iter_mut() {
@@ -217,12 +222,12 @@ impl Reads {
         }
     }
 
-    /// Waits for the reads, and returns what they have read. `held` are owners of all places.
+    /// Waits for the reads and returns their pages. `held` are owners of all places.
     pub(super) fn collect(self, ssd: &Ssd, held: KVec<Page>) -> Result<ReadBefore, AllocError> {
         let mut pages = KVec::with_capacity(self.pages(), without_waiting())?;
         self.finish(ssd, |entry, page, is_final| {
             if is_final {
-                // There is room.
+                // The capacity is that of all pages.
                 let _ = pages.push_within_capacity((entry.place, page));
             }
         });
@@ -233,15 +238,15 @@ impl Reads {
         })
     }
 
-    /// Waits for the reads, each as long as it may take, and calls `read` with each page and its data,
-    /// or `None` if it could not be read, and whether that is final. Returns `false` if some may be read
-    /// later.
+    /// Waits for each read until its limit. Calls `read` with each entry, its page with the data,
+    /// or `None` if that could not be read, and with whether this result is final. Returns `false`
+    /// if some pages may be read successfully later.
     #[inline(never)]
     fn finish(self, ssd: &Ssd, mut read: impl FnMut(&Entry, Option<Page>, bool)) -> bool {
         let mut is_complete = self.is_complete;
         for mut batch in self.batches {
             let result = batch.end(ssd, true);
-            // The device was busy, or the host had no memory.
+            // A result is not final if the device was busy or the host had no memory.
             let is_final = !matches!(result, Some(Err(EAGAIN | ENOMEM)) | None);
             let is_read = matches!(result, Some(Ok(_)) | Some(Err(ENODEV)));
             is_complete &= is_read || result.is_none();
@@ -270,7 +275,7 @@ impl Reads {
         self.batches.iter().map(|batch| batch.entries.len()).sum()
     }
 
-    /// Returns whether a device is read.
+    /// Returns whether any read is in progress.
     pub(super) fn is_reading(&self) -> bool {
         self.batches.iter().any(|batch| batch.reading.is_some())
     }
@@ -279,7 +284,7 @@ impl Reads {
         self.batches.iter().map(|batch| &*batch.device)
     }
 
-    /// Returns whether a device is suspected, so that nothing waits for it.
+    /// Returns whether one of the devices is suspected, so that no get should wait for it.
     pub(super) fn is_suspected(&self) -> bool {
         self.devices().any(|device| device.health.is_suspected())
     }
@@ -289,14 +294,14 @@ impl Reads {
         self.devices().any(|device| device.number == number)
     }
 
-    /// Returns the microseconds until the last of the reads may take no longer.
+    /// Returns the number of microseconds until the limits of all reads have passed.
     pub(super) fn limit_us(&self) -> u64 {
         let left = self.batches.iter().map(Batch::left_us);
         left.max().unwrap_or(0)
     }
 
-    /// Returns whether the devices have ended all reads, or may take no longer, so that
-    /// [`Reads::finish`] does not wait.
+    /// Returns whether all reads have ended or have reached their limits, so that [`Reads::finish`]
+    /// does not wait.
     pub(super) fn has_ended(&self) -> bool {
         self.batches.iter().all(|batch| {
             let has_ended = batch.reading.as_ref().is_none_or(Reading::has_ended);
@@ -304,7 +309,8 @@ impl Reads {
         })
     }
 
-    /// Returns the time in microseconds that the slowest of the devices takes for a read on average.
+    /// Returns the time in microseconds that the slowest of the devices takes for a read on
+    /// average.
     pub(super) fn average_us(&self) -> u64 {
         let averages = self.devices().map(|device| device.health.average_us());
         averages.max().unwrap_or(0)
@@ -334,8 +340,8 @@ impl Batch {
         self.limit.saturating_sub(passed)
     }
 
-    /// Ends the read, if it has begun, and notes how it went. Waits for it if `wait` is set. Its pages
-    /// are of use also if the device took too long for them.
+    /// Ends the read, if it has begun, and records its result. Waits for it if `wait` is set. A
+    /// read that succeeds after its limit still returns its pages.
     fn end(&mut self, ssd: &Ssd, wait: bool) -> Option<Result<KVec<Option<Page>>>> {
         let reading = self.reading.take()?;
         let (left, count) = (self.left_us(), self.entries.len());
@@ -350,7 +356,7 @@ impl Batch {
                 }
                 Ok(pages)
             }
-            // It was given up before it had its time.
+            // The read was abandoned before its limit, which says nothing about the device.
             Err(ETIMEDOUT) if !wait && left > 0 => Err(ETIMEDOUT),
             Err(error) => {
                 device.note_failed(ssd, error, count);
@@ -369,7 +375,7 @@ impl Drop for Batch {
 }
 
 impl Device {
-    /// Passes the tracepoint of a read that began at `start`.
+    /// Passes the tracepoint for a read that began at `start`.
     fn trace_read(
         &self,
         pages: usize,
@@ -386,15 +392,16 @@ impl Device {
         tracepoints::ssd_read(self.number as u32, pages as u32, errno(error), latency);
     }
 
-    /// Notes a read that took `us` microseconds.
+    /// Records a read that took `us` microseconds.
     fn note_succeeded(&self, ssd: &Ssd, us: u64) {
         self.health.succeeded(us);
         ssd.note_slow(self, self.health.average_us() >= SLOW_US);
         self.tell_state();
     }
 
-    /// Notes a read of `pages` that failed. The errors `EAGAIN` and `ENOMEM` say nothing about the
-    /// device: it is suspected already or its queue is full, or the host has no memory.
+    /// Records a failed read of `pages` pages. The errors `EAGAIN` and `ENOMEM` say nothing about
+    /// the health of the device: it is suspected already, its queue is full, or the host has no
+    /// memory.
     fn note_failed(&self, ssd: &Ssd, error: Error, pages: usize) {
         match error {
             EAGAIN | ENOMEM => {
@@ -407,20 +414,20 @@ impl Device {
         self.note_strike(ssd);
     }
 
-    /// Notes that a read was of no use, because of the device.
+    /// Records a read that failed because of the device.
     fn note_strike(&self, ssd: &Ssd) {
         self.health.failed(ssd.milliseconds());
         self.tell_state();
     }
 
-    /// Tries in the background whether a device that is suspected has recovered, if that was not tried
-    /// just now. Without this, a device that has no pages left would stay suspected, because it gets no
-    /// others.
+    /// Tests in the background whether a suspected device has recovered, unless that was tested
+    /// recently. Without this, a device without pages would stay suspected, because no more pages
+    /// are put on it.
     pub(crate) fn probe(&self, ssd: &Ssd) {
         let Some(limit) = self.health.limit(ssd.deadline_us(), ssd.milliseconds()) else {
             return;
         };
-        // The task does not own the device, so that the device is closed where it is removed.
+        // The task does not own the device, so that the command which removes the device closes it.
         let number = self.number;
         queue::spawn(move || {
             let Some(host) = host() else { return };
@@ -430,7 +437,8 @@ impl Device {
         });
     }
 
-    /// Reads its first page, for up to `limit` microseconds, and notes how that went in its health.
+    /// Reads the first page of the device, waits for up to `limit` microseconds, and records the
+    /// result.
     fn try_read(&self, ssd: &Ssd, limit: u64) {
         let Ok(pages) = Page::several(1) else { return };
         let read = self.disk.begin(&[0], pages);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The log of a pool: the segment that it fills, and how many places its segments have.
+//! The log of a pool: the segment that the pool fills, and the number of places of all its
+//! segments.
 
 use crate::memory::quietly;
 use crate::ssd::device::Device;
@@ -12,16 +13,17 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-/// The places that the segments of a pool, or of all pools of a session, have.
+/// The number of places that the segments of a pool, or of all pools of a session, have.
 pub(crate) struct Holding {
     places: Atomic<u64>,
     all: Option<Arc<Holding>>,
-    /// A number that differs from that of other pools, for the write streams of devices.
+    /// A number for the write streams of devices, which differs from that of other pools.
     pub(crate) stream: u32,
 }
 
 impl Holding {
-    /// Creates the holding of a session, or of a pool of the session that has `all`.
+    /// Creates the holding of a session, or that of a pool if `all`, the holding of its session, is
+    /// given.
     pub(crate) fn new(all: Option<Arc<Holding>>) -> Result<Arc<Self>, AllocError> {
         static STREAMS: Atomic<u32> = Atomic::new(0);
         let this = Self {
@@ -59,11 +61,11 @@ pub(crate) struct OpenSegment {
 
 /// The result of [`Log::fill`].
 pub(crate) enum Filled {
-    /// So many pages have places in the segment with this stamp.
+    /// This many pages have got places in the segment with this stamp.
     Pages(usize, u64),
-    /// The device may not be written that much.
+    /// The write budget of the device does not permit these pages.
     OverBudget,
-    /// Too many pages wait until they are written to the device.
+    /// Too many pages wait to be written to the device.
     Busy,
     /// The pool fills no segment.
     NoSegment,
@@ -97,7 +99,7 @@ impl Log {
         let Some(OpenSegment { device, segment }) = open.as_ref() else {
             return Filled::NoSegment;
         };
-        // Before a writer can subtract them.
+        // The pages are counted before a writer can subtract them.
         if !device.stage(ssd, pages.len()) {
             let stuck = device.is_stuck(ssd).then(|| open.take()).flatten();
             drop(open);
@@ -129,8 +131,8 @@ impl Log {
         }
     }
 
-    /// Makes the pool fill a segment. If another task has opened one meanwhile, this one is given
-    /// back.
+    /// Makes `new` the segment that the pool fills. If another task has opened one meanwhile, `new`
+    /// is closed.
     pub(crate) fn set(&self, new: OpenSegment) {
         let mut open = self.open.lock();
         let surplus = match &*open {
@@ -146,7 +148,7 @@ impl Log {
         }
     }
 
-    /// Ends the segment that the pool fills, if it has this stamp or `None` is given.
+    /// Closes the segment that the pool fills, if it has this stamp or if `None` is given.
     pub(crate) fn close(&self, sequence: Option<u64>) {
         let mut open = self.open.lock();
         let is_it = open

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Evicting segments. Algorithm 1 chooses a VM and one of its pools, whose oldest segment goes.
+//! Eviction of segments. Algorithm 1 chooses a VM and one of its pools, whose oldest segment is
+//! evicted.
 
 use crate::ffi::queue;
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
 use ddcore::host::segments::evict_segment;
 
-/// Segments that are evicted for one that becomes free, at most. One whose pages are out of order
-/// is free only with the next one.
+/// Maximum number of segments that are evicted until one becomes free. A segment whose pages are
+/// not in the order of the pool becomes free only with a later one.
 const TRIES: usize = 8;
 
 /// Evicts segments in the background, until enough are free.
@@ -49,7 +50,7 @@ fn evict(host: &Host, pages: u64) -> bool {
     };
     if let Some(session) = vm.session() {
         if let Some(place) = session.pool_slot(pool) {
-            // Without a stamp, the segment that it fills has no pages.
+            // Without a stamp, no page has been put into the segment that the pool fills.
             place.log.close(stamp);
         }
     }

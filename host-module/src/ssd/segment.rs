@@ -10,19 +10,19 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-/// A segment. The lock is innermost.
+/// A segment. No other lock is taken under its lock.
 #[pin_data]
 pub(crate) struct Segment {
     #[pin]
     inner: SpinLock<Inner>,
 }
 
-/// What the lock protects.
+/// The state of a segment that its lock protects.
 pub(crate) struct Inner {
     pub(crate) life: segment::Segment,
-    /// The pages that wait to be written, by their place.
+    /// The pages that wait to be written, by place.
     pages: KVec<Option<Page>>,
-    /// Checksums of the pages, by their place.
+    /// Checksums of the pages, by place.
     sums: KVec<u32>,
     /// Whether the segment is in the queue of the writers.
     pub(crate) queued: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new(size: u32) -> Result<Self, AllocError> {
-        // Puts that make room come here deep in the stack, and wait for no memory.
+        // Puts that make room call this deep in the stack, where they must not wait for memory.
         Ok(Self {
             pages: Page::absent(size as usize)?,
             sums: KVec::from_elem(0, size as usize, without_waiting())?,
@@ -47,23 +47,23 @@ impl Room {
     }
 }
 
-/// What is to be freed without the lock of the segment. Another spinlock may be held, so that this
-/// is memory of `kmalloc`.
+/// Memory that is to be freed without the lock of the segment. Another spinlock may be held then,
+/// so that it must be memory of `kmalloc`.
 pub(crate) struct Waste {
     _pages: KVec<Option<Page>>,
     _sums: KVec<u32>,
     holding: Option<Arc<Holding>>,
-    /// Pages that waited to be written.
+    /// Number of pages that waited to be written.
     pub(crate) staged: usize,
 }
 
 /// Where a page is.
 pub(crate) enum Found {
-    /// In memory; this is another owner of it.
+    /// In memory; this value is an additional owner of the page.
     InMemory(Page),
     /// On the device, with this checksum.
     Written(u32),
-    /// It could not be written.
+    /// Nowhere, because it could not be written.
     Lost,
 }
 
@@ -89,7 +89,7 @@ impl Segment {
 }
 
 impl Inner {
-    /// Opens the segment, which is free.
+    /// Opens the segment, which must be free.
     pub(crate) fn open(&mut self, sequence: u64, room: Room, holding: Arc<Holding>) {
         self.life.open(sequence);
         self.pages = room.pages;
@@ -97,8 +97,8 @@ impl Inner {
         self.holding = Some(holding);
     }
 
-    /// Takes pages, as many as there are places for. Each of them becomes the page that `place`
-    /// returns for its place. Returns their number.
+    /// Takes as many pages as the segment has places for, and returns their number. Each of them is
+    /// replaced by the page that `place` returns for its place.
     pub(crate) fn fill(
         &mut self,
         pages: &mut [Option<Page>],
@@ -130,14 +130,15 @@ impl Inner {
         }
     }
 
-    /// Returns the number of the write stream of its pool.
+    /// Returns the number of the write stream of the segment's pool.
     pub(crate) fn stream(&self) -> u32 {
         self.holding.as_ref().map_or(0, |holding| holding.stream)
     }
 
-    /// Begins a write. `pages`, which is empty and has room for all of a segment, gets other owners of
-    /// the pages that are to be written. Returns the first place, or `None` if there is nothing to
-    /// write: then the segment leaves the queue, so that pages that come later queue it again.
+    /// Begins a write. Additional owners of the pages that are to be written are added to `pages`,
+    /// which must be empty and have the capacity for all pages of a segment. Returns the first
+    /// place. Returns `None` if there is nothing to write; the segment then counts as not queued,
+    /// so that later pages queue it again.
     pub(crate) fn next_write(&mut self, pages: &mut KVVec<Option<Page>>) -> Option<u32> {
         let Some(range) = self.life.begin_write() else {
             self.queued = false;
@@ -145,13 +146,14 @@ impl Inner {
         };
         for at in range.clone() {
             let page = self.pages.get(at as usize).and_then(Option::as_ref);
-            // There is room.
+            // The capacity suffices for all pages of a segment.
             let _ = pages.push_within_capacity(page.and_then(Page::share));
         }
         Some(range.start)
     }
 
-    /// Ends a write. The pages that need not wait any more go to `written`, which has room for them.
+    /// Ends a write. Pages that no longer wait are moved to `written`, whose capacity must suffice
+    /// for them.
     pub(crate) fn end_write(&mut self, succeeded: bool, written: &mut KVVec<Page>) {
         for at in self.life.end_write(succeeded) {
             if let Some(page) = self.pages.get_mut(at as usize).and_then(Option::take) {
@@ -182,7 +184,7 @@ impl Inner {
 }
 
 impl Waste {
-    /// Returns the pool that the segment belonged to.
+    /// Returns the holding of the pool to which the segment belonged.
     pub(crate) fn holding(&self) -> Option<&Holding> {
         self.holding.as_deref()
     }

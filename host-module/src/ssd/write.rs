@@ -16,7 +16,7 @@ use kernel::sync::atomic::ordering::Full;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
-/// Segments of a device that are written at a time.
+/// Maximum number of segments of a device that are written at a time.
 const WRITERS: u32 = 4;
 
 impl Device {
@@ -26,7 +26,7 @@ impl Device {
             .segment(segment)
             .with(|inner| !core::mem::replace(&mut inner.queued, true));
         if is_new {
-            // There is room for all segments, and each is there once.
+            // The capacity suffices for all segments, and each is queued only once.
             let _ = self.queue.lock().push_within_capacity(segment);
         }
         self.begin_writer();
@@ -36,7 +36,7 @@ impl Device {
         self.queue.lock().pop()
     }
 
-    /// Begins a writer, unless there are enough.
+    /// Starts a writer, unless [`WRITERS`] are running.
     fn begin_writer(self: &Arc<Self>) {
         if self.writers.fetch_add(1, Full) >= WRITERS {
             self.writers.fetch_sub(1, Full);
@@ -44,7 +44,7 @@ impl Device {
         }
         let device = self.clone();
         if !queue::spawn(move || device.write_queue()) {
-            // The next segment that is queued tries again.
+            // The next segment that is queued starts a writer.
             self.writers.fetch_sub(1, Full);
         }
     }
@@ -54,7 +54,8 @@ impl Device {
             while let Some(segment) = self.next_to_write() {
                 let Some(host) = host() else { continue };
                 if self.write(&host.ssd, segment).is_err() {
-                    // The host has no memory. The next segment that is queued begins another writer.
+                    // The host has no memory. The next segment that is queued starts another
+                    // writer.
                     let _ = self.queue.lock().push_within_capacity(segment);
                     self.writers.fetch_sub(1, Full);
                     return;
@@ -72,7 +73,7 @@ impl Device {
         }
     }
 
-    /// Writes the pages of a segment that wait.
+    /// Writes the pages of a segment that wait to be written.
     fn write(&self, ssd: &Ssd, segment: u32) -> Result<(), AllocError> {
         let size = self.size() as usize;
         let mut pages = KVVec::<Option<Page>>::with_capacity(size, quietly())?;

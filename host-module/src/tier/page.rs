@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pages that hold what guests put. A page has one owner; dropping it frees it.
+//! Pages with the data that guests put. A page usually has one owner; dropping the last owner frees
+//! it.
 //!
-//! A page is in the host's memory, or on a device of the SSD tier.
+//! A page is in the host's memory or on a device of the SSD tier.
 
 use crate::ffi::disk::checksum;
 use crate::ffi::kvm::{CallingVm, Fault};
@@ -16,7 +17,7 @@ use ddcore::ssd::place::Place;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 
-/// A page of host memory, or the place of one on a device.
+/// A page of host memory, or the place of a page on a device.
 ///
 /// # Invariants
 ///
@@ -28,8 +29,8 @@ use kernel::prelude::*;
 pub(crate) struct Page(NonZeroU64);
 
 impl Page {
-    /// Fills `pages` with new pages, as far as the host can spare memory or the tier is below its
-    /// floor, and returns their number.
+    /// Fills `pages` with new pages while the host can spare memory or the tier is below its floor,
+    /// and returns their number.
     pub(crate) fn allocate(pages: &mut [Option<Self>], below_floor: bool) -> usize {
         const CHUNK: usize = 64;
         let mut total = 0;
@@ -49,7 +50,7 @@ impl Page {
         total
     }
 
-    /// Returns so many new pages, if the host can spare memory for all of them. Does not wait.
+    /// Returns `count` new pages, if the host can spare memory for all of them. Does not wait.
     pub(crate) fn several(count: usize) -> Result<KVec<Option<Self>>, AllocError> {
         let mut pages = Self::absent(count)?;
         match Self::allocate(&mut pages, false) == count {
@@ -58,7 +59,7 @@ impl Page {
         }
     }
 
-    /// Returns room for so many pages. Does not wait.
+    /// Returns a vector of `count` absent pages. Does not wait.
     pub(crate) fn absent(count: usize) -> Result<KVec<Option<Self>>, AllocError> {
         let mut pages = KVec::with_capacity(count, without_waiting())?;
         for _ in 0..count {
@@ -67,7 +68,7 @@ impl Page {
         Ok(pages)
     }
 
-    /// Creates the page of a place that was given to it.
+    /// Creates a page for a place. The caller must own the place and passes it to the page.
     pub(crate) fn at(place: Place) -> Self {
         // INVARIANT: The caller was given the place.
         Self(NonZeroU64::new(place.handle()).unwrap_or(NonZeroU64::MIN))
@@ -135,14 +136,15 @@ impl Page {
         Some(unsafe { core::slice::from_raw_parts(pages.as_ptr().cast(), pages.len()) })
     }
 
-    /// Takes a page back from the index that has let it go.
+    /// Converts a page that the index has removed.
     pub(crate) fn from_removed(removed: Removed) -> Option<Self> {
         // INVARIANT: All handles in our indices are of pages that were left to them by `keep`, and
         // an index returns each of them once, in a value that cannot be copied.
         NonZeroU64::new(removed.into_handle()).map(Self)
     }
 
-    /// Fills pages from consecutive frames of a guest: all of them, or none may be kept.
+    /// Fills pages from consecutive frames of a guest. After an error the content of all of them is
+    /// undefined.
     pub(crate) fn fill(
         pages: &mut [Option<Self>],
         guest: &CallingVm<'_>,
@@ -156,7 +158,7 @@ impl Page {
 
     /// Writes the page into a guest's frame.
     pub(crate) fn write_to(&self, guest: &CallingVm<'_>, gfn: u64) -> Result<(), Fault> {
-        // A page that could not be read from its device has no data.
+        // A page on a device has no data in memory, because it could not be read.
         let frame = self.frame().ok_or(Fault::NoMemory)?;
         // SAFETY: By the type invariants the page is ours; it is only read.
         let bytes = unsafe { core::slice::from_raw_parts(page::address(frame), PAGE_SIZE) };
@@ -177,7 +179,7 @@ impl ddcore::host::carried::Page for Page {
 impl Drop for Page {
     fn drop(&mut self) {
         if let Some(place) = self.place() {
-            // Without a state there are no devices any more.
+            // Without a state there are no devices.
             if let Some(host) = host() {
                 host.ssd.release(place);
             }
@@ -190,5 +192,5 @@ impl Drop for Page {
 
 const PAGE_SHIFT: u32 = PAGE_SIZE.ilog2();
 
-// Frames of 51-bit physical addresses, which is 2 PiB.
+// [`PLACED`] must be above all frame numbers of 51-bit physical addresses (2 PiB).
 const _: () = assert!(PLACED == 1 << 51 >> PAGE_SHIFT);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pages whose content was evicted, or taken back by its guest, and that the next puts fill.
+//! Pages whose content was evicted, or returned to its guest, and which are filled by the next
+//! puts.
 //!
-//! They are kept only while the host is short of memory: a page given back to the kernel could not
-//! be had again, and the tier would shrink with every put. A put fills the whole page before it is
-//! in the index, as it does with a page that was just allocated.
+//! They are kept only while the host is short of memory. If the tier freed a page then, it could
+//! not allocate another one, and would shrink with every put. A put fills the whole page before it
+//! is in the index, as it does with a page that was just allocated.
 
 use crate::memory::quietly;
 use crate::tier::page::Page;
@@ -13,10 +14,11 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, SpinLock};
 
-/// Most pages that are kept: those of a call. The rest is freed.
+/// Maximum number of pages that are kept, which is the number of pages of a call. Other pages are
+/// freed.
 const SIZE: usize = MAX_PAGES as usize;
 
-/// Pages given back in a step.
+/// Number of pages freed in a step.
 const STEP: usize = 64;
 
 /// Pages in stock.
@@ -24,7 +26,7 @@ const STEP: usize = 64;
 pub(crate) struct Stock {
     #[pin]
     pages: SpinLock<KVec<Page>>,
-    /// Number of pages, so that an empty stock is recognised without the lock.
+    /// Number of pages, which can be read without the lock.
     count: Atomic<u64>,
 }
 
@@ -49,7 +51,7 @@ impl ddcore::host::room::Stock<Page> for Stock {
                 break;
             }
             if let Some(page) = place.take_if(|page| page.is_exclusive()) {
-                // There is room, as checked above.
+                // The capacity is `SIZE`, which was compared above.
                 let _ = stock.push_within_capacity(page);
             }
         }

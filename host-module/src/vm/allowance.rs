@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Bounds the events that a VM can cause. Listeners have small buffers, so that a guest which
-//! registers and leaves continually would make them lose the events of others.
+//! Bounds the number of events that a VM can cause. Listeners have small buffers. Without this
+//! bound, a guest that registers and leaves continually would make them lose the events of other
+//! VMs.
 
 use kernel::time::{Instant, Monotonic};
 
-/// Events in a second.
+/// Maximum number of events of a VM per second.
 const EVENTS: u32 = 64;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -24,7 +25,7 @@ impl Allowance {
         }
     }
 
-    /// Takes one; `false` if none is left.
+    /// Takes an event from the allowance. Returns `false` if none is left.
     pub(crate) fn take(&mut self) -> bool {
         if self.since.elapsed().as_nanos() >= SECOND_NS {
             *self = Self::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Allocation flags that decide which cgroup is charged.
+//! Allocation flags that determine which cgroup is charged.
 
 use kernel::alloc::flags::{__GFP_NOWARN, GFP_KERNEL_ACCOUNT};
 use kernel::alloc::Flags;
@@ -9,8 +9,9 @@ use kernel::alloc::Flags;
 /// thread is in the VMM's cgroup, so that this cgroup is charged. A failure is reported to the
 /// guest, and not in the kernel log.
 ///
-/// Memory of the index is not charged. It is bounded by a fixed part of the tier's capacity, and a
-/// cgroup at its limit, which is usual for cgroups with page cache, would fail all puts of its VM.
+/// Memory of the index is not charged. It is bounded by a fixed fraction of the tier's capacity. If
+/// it were charged, all puts of a VM would fail while the VMM's cgroup is at its limit, which is
+/// usual for cgroups with page cache.
 pub(crate) fn charged() -> Flags {
     GFP_KERNEL_ACCOUNT | __GFP_NOWARN
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A pool: settings and counters. Its pages, and the counters of each list, are in the lists of the
-//! shards.
+//! A pool with its settings and counters. Its pages, and the counters of each list of pages, are in
+//! the shards of the session.
 
 use crate::counters::{Counter, Latency};
 use crate::number::Number;
@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, SpinLock};
 
-/// One pool of a session. The place of a destroyed pool is used again by a later one.
+/// A pool of a session. The slot of a destroyed pool is reused for a later one.
 #[pin_data]
 pub(crate) struct Pool {
     live: Atomic<bool>,
@@ -26,11 +26,11 @@ pub(crate) struct Pool {
     ssd_weight: Atomic<u32>,
     store: Atomic<u32>,
     policy: Atomic<u32>,
-    /// The pool's state that answers report to its guest.
+    /// The state of the pool that answers report to the guest.
     pub(crate) gauge: Gauge<Number>,
     #[pin]
     name: SpinLock<Name>,
-    /// Its pages in the SSD tier.
+    /// The segments of its pages in the SSD tier.
     #[pin]
     pub(crate) log: Log,
     refused_off: Counter,
@@ -48,7 +48,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool that is not yet live.
+    /// Creates a pool that is not live yet.
     pub(crate) fn new(log: impl PinInit<Log>) -> impl PinInit<Self> {
         pin_init!(Self {
             live: Atomic::new(false),
@@ -78,7 +78,8 @@ impl Pool {
         self.live.load(Relaxed)
     }
 
-    /// Begins a pool's life. The caller holds the session's control lock, as for [`Self::end`].
+    /// Makes the pool live and resets its counters. The caller holds the session's control lock, as
+    /// for [`Self::end`].
     pub(crate) fn begin(&self, settings: Settings, name: Name) {
         let counters = [
             &self.refused_off,
@@ -102,7 +103,7 @@ impl Pool {
         self.live.store(true, Relaxed);
     }
 
-    /// Ends a pool's life; its pages are the caller's business.
+    /// Makes the pool not live. The caller is responsible for its pages.
     pub(crate) fn end(&self) {
         self.live.store(false, Relaxed);
         self.weight.store(0, Relaxed);
@@ -134,12 +135,12 @@ impl Pool {
         (&self.get_batches, &self.ssd_get_latency)
     }
 
-    /// Its weight when pages are divided.
+    /// Returns the weight with which the memory tier is divided.
     pub(crate) fn share(&self) -> u32 {
         self.settings().share()
     }
 
-    /// Its weight when the SSD tier is divided.
+    /// Returns the weight with which the SSD tier is divided.
     pub(crate) fn ssd_share(&self) -> u32 {
         self.settings().ssd_share()
     }
@@ -169,7 +170,8 @@ impl Pool {
         counter.add(pages);
     }
 
-    /// Returns the statistics, from the counters of its lists in the memory tier and in the SSD tier.
+    /// Returns the statistics. `memory` and `ssd` are the counters of the pool's lists in each
+    /// tier.
     pub(crate) fn stats(&self, memory: &List, ssd: &List) -> PoolStats {
         let mut pages = *memory;
         pages.merge(ssd);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! All VMs: found by `struct kvm` without a lock, listed under one.
+//! All VMs. They are found by `struct kvm` without a lock, and listed under a lock.
 
 use crate::ffi::kvm::CallingVm;
 use crate::ffi::table::VmTable;
@@ -16,7 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::lock::{mutex::MutexBackend, Guard};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-/// Rules for registration: the most VMs, and their initial settings.
+/// Rules for registration: the maximum number of VMs, and their initial weight.
 #[derive(Clone, Copy)]
 pub(crate) struct Admission {
     /// Most VMs at a time.
@@ -33,7 +33,7 @@ pub(crate) struct Registry {
     ssd: Arc<Ssd>,
     #[pin]
     table: VmTable<Vm>,
-    /// The number of the last VM. Its holder is the only task that adds one.
+    /// The number of the VM that was added last. Only the holder of this lock adds VMs.
     #[pin]
     last: Mutex<u32>,
     #[pin]
@@ -67,14 +67,14 @@ impl Registry {
         self.vm_list.try_lock()
     }
 
-    /// The caller's VM; a new one if it is not registered yet. The error is `ENOSPC` if there are
-    /// as many as there may be.
+    /// Returns the caller's VM, which is created if it is not registered yet. The error is `ENOSPC`
+    /// if the maximum number of VMs is registered.
     pub(crate) fn join<'a>(&self, guest: &'a CallingVm<'_>) -> Result<&'a Vm> {
         if let Some(vm) = self.table.find(guest) {
             return Ok(vm);
         }
         let mut last = self.last.lock();
-        // Another vCPU may have been faster.
+        // Another vCPU may have added it meanwhile.
         if self.table.find(guest).is_none() {
             let number = self.admit(*last)?;
             let room = self.room()?;
@@ -85,7 +85,8 @@ impl Registry {
                 self.ssd.clone(),
             )?;
             self.table.insert(guest, vm.clone())?;
-            // It cannot die before it is on the list: a call of it is under way.
+            // The VM cannot be destroyed before it is on the list, because one of its calls is in
+            // progress.
             let rest = self.vm_list.lock().add(vm, room);
             drop(rest);
             *last = number;
@@ -93,7 +94,8 @@ impl Registry {
         self.table.find(guest).ok_or(ENOENT)
     }
 
-    /// The number of one VM more. Returns `ENOSPC` if there are as many as there may be.
+    /// Returns a number for a new VM. The error is `ENOSPC` if the maximum number of VMs is
+    /// registered.
     fn admit(&self, last: u32) -> Result<u32> {
         let vm_list = self.vm_list.lock();
         if vm_list.vms.len() >= self.admission.most as usize {
@@ -103,7 +105,8 @@ impl Registry {
         next(last, taken).ok_or(ENOSPC)
     }
 
-    /// Room for one VM more, if the list has none. Only the holder of `last` adds to the list.
+    /// Returns memory for a larger list if the list has no room for another VM. Only the holder of
+    /// `last` adds to the list.
     fn room(&self) -> Result<Option<Room>> {
         let vm_list = self.vm_list.lock();
         let (vms, capacity) = (vm_list.vms.len(), vm_list.vms.capacity());
@@ -115,10 +118,11 @@ impl Registry {
     }
 }
 
-/// VMs there is room for at the least.
+/// Capacity of the smallest list of VMs.
 const LEAST_VMS: usize = 16;
 
-/// The memory of a list of VMs: allocated without its lock, exchanged under it.
+/// The memory of a list of VMs. It is allocated without the lock of the list and exchanged under
+/// it.
 struct Room {
     vms: KVec<Arc<Vm>>,
     entities: KVec<Entity>,
@@ -136,7 +140,7 @@ impl Room {
 /// The list of VMs, and memory allocated beforehand for computing entitlements.
 pub(crate) struct VmList {
     vms: KVec<Arc<Vm>>,
-    /// One for each VM there is room for.
+    /// One entity for each VM for which the list has room.
     entities: KVec<Entity>,
     /// Victims of the next evictions.
     victims: Victims<VM_VICTIMS>,
@@ -170,25 +174,25 @@ impl VmList {
         if let Some(room) = &mut room {
             core::mem::swap(&mut self.vms, &mut room.vms);
             for vm in room.vms.drain_all() {
-                // It is larger than the one before.
+                // The new memory is larger than the old one.
                 let _ = self.vms.push_within_capacity(vm);
             }
             core::mem::swap(&mut self.entities, &mut room.entities);
         }
-        // The list is ordered by number, and numbers begin again some day.
+        // The list is ordered by number, and numbers may wrap around.
         let place = self.vms.partition_point(|other| other.number < vm.number);
         let _ = self.vms.insert_within_capacity(place, vm);
         self.victims.clear();
         room
     }
 
-    /// Takes a VM off the list.
+    /// Removes a VM from the list.
     pub(crate) fn remove(&mut self, vm: &Arc<Vm>) {
         self.vms.retain(|other| !Arc::ptr_eq(other, vm));
         self.victims.clear();
     }
 
-    /// The VMs, ordered by number.
+    /// Returns the VMs, ordered by number.
     pub(crate) fn vms(&self) -> &[Arc<Vm>] {
         &self.vms
     }

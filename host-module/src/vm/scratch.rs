@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Scratch memory of a call, which is too large for the stack, and too large to clear for every
-//! call. Each VM keeps the memory that its calls have used, about one for each vCPU.
+//! Scratch memory of a call, which is too large for the stack, and too large to be cleared for
+//! every call. Each VM keeps the scratch memories that its calls have used, about one for each
+//! vCPU.
 
 use crate::memory::quietly;
 use crate::tier::page::Page;
@@ -13,14 +14,14 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};
 
-/// The most scratch memories that a VM keeps.
+/// Maximum number of scratch memories that a VM keeps.
 const KEPT: usize = 32;
 
-/// Room for notices on their way into an answer.
+/// Buffer for the eviction notices of an answer.
 pub(crate) type NoticeRoom = [Eviction; MAX_EVICTIONS];
 
 /// Scratch memory of a call. Between two calls `carried` has no pages, and `body` and `notices`
-/// have stale bytes.
+/// have stale data.
 pub(crate) struct Scratch {
     pub(crate) body: Body,
     pub(crate) carried: Carried<Page>,
@@ -35,7 +36,7 @@ pub(crate) struct Body(pub(crate) [u8; MAX_BODY]);
 // `None` if all is zero, for a page's number is not.
 unsafe impl Zeroable for Scratch {}
 
-/// The scratch memories of a VM that no call uses.
+/// The scratch memories of a VM that no call is using.
 #[pin_data]
 pub(crate) struct ScratchList {
     #[pin]
@@ -50,7 +51,8 @@ impl ScratchList {
     }
 
     /// Calls `work` with one of the VM's scratch memories, or with a new one, and keeps it for
-    /// later calls. Without a list it is freed. Fails if there is no memory for a new one.
+    /// later calls. Without a list it is freed. The error means that a new one could not be
+    /// allocated.
     pub(crate) fn work<R>(
         list: Option<&Self>,
         work: impl FnOnce(&mut Scratch) -> R,

@@ -66,34 +66,36 @@ pub(crate) struct Session {
     /// Binary logarithm of the number of shards.
     shard_bits: u32,
     pub(crate) shards: Pin<KBox<[Shard]>>,
-    /// Places of pools; a place once taken stays, its pool may end and begin again.
+    /// Slots of pools. A slot that was populated stays so; its pool may end, and a later pool
+    /// reuses the slot.
     pools: KVVec<SetOnce<Pin<KBox<Pool>>>>,
-    /// Places below this number may be taken.
+    /// Only slots below this number can have a pool.
     pool_count: Atomic<u32>,
-    /// The clock by which its pages are stamped.
+    /// The clock with which pages are stamped.
     pub(crate) clock: Clock<Number>,
-    /// When it began.
+    /// Time at which the session began.
     born: Instant<Monotonic>,
     state: SessionState<Number>,
     #[pin]
     pub(crate) notices: SpinLock<Notices<KVVec<Eviction>>>,
-    /// Memory for computing entitlements, at least one entity for each pool. The lock is that of
-    /// the session's evictions; memory reclaim takes it.
+    /// Memory for computing entitlements, with at least one entity for each pool. The lock
+    /// serializes evictions of the session. Memory reclaim takes it.
     #[pin]
     entities: Mutex<KVVec<Entity>>,
-    /// Gets whose pages are read while their readers sleep.
+    /// Gets whose pages are read while their readers sleep in the guest.
     #[pin]
     pub(crate) deferrals: Deferrals,
     /// The progress of an unfinished flush.
     #[pin]
     flush_progress: SpinLock<Option<FlushProgress>>,
-    /// Pools come and go one at a time.
+    /// Serializes creating, changing and destroying pools.
     #[pin]
     control: Mutex<()>,
 }
 
 impl Session {
-    /// A session with an empty default pool, for the VM with this number, which has so many vCPUs.
+    /// Creates a session with an empty default pool, for a VM with this number and this number of
+    /// vCPUs.
     pub(crate) fn new(
         (vm, vcpus): (u32, u32),
         features: u64,
@@ -139,23 +141,24 @@ impl Session {
         Ok(session)
     }
 
-    /// Notes the weight of its VM in the SSD tier.
+    /// Records whether the VM has weight in the SSD tier.
     pub(crate) fn set_vm_ssd_weight(&self, weight: u32) {
         self.writer.set_weight(weight);
     }
 
-    /// Returns the seed of the checksum of a page on a device, from the hash of its file. Another page,
-    /// or the page of another session, has another seed, and does not pass as this one.
+    /// Returns the seed for the checksum of a page on a device, from the hash of its file. Another
+    /// page, or the same page of another session, has another seed, so that its checksum does not
+    /// match.
     pub(crate) fn seed(&self, file: u64, index: u64) -> u64 {
         self.id ^ file ^ index.wrapping_mul(SEED_STEP)
     }
 
-    /// Returns the hasher of files.
+    /// Returns the hash of a run's file.
     pub(crate) fn file_hash(&self, run: &Run) -> u64 {
         self.hasher.file(&run.file)
     }
 
-    /// Returns the nanoseconds from its beginning to a time.
+    /// Returns the nanoseconds from the beginning of the session to a time.
     pub(crate) fn nanoseconds(&self, to: Instant<Monotonic>) -> u64 {
         (to - self.born).as_nanos().max(0) as u64
     }
@@ -232,7 +235,7 @@ impl ddcore::host::Session for Session {
         let seed = |index| self.seed(file, index);
         let placed = self.ssd.place(&self.writer, log, run, pages, seed);
         if self.ssd_share(run.pool) == 0 {
-            // The pool has ended, or moved to another tier, since the call began.
+            // The pool was destroyed, or set to use another tier, after the call began.
             log.close(None);
         }
         placed
@@ -253,7 +256,7 @@ impl ddcore::host::Session for Session {
             return false;
         }
         for page in pages {
-            // A page that is still at its place could not be read.
+            // A page that is still a place could not be read.
             let _ = page.take_if(|page| page.place().is_some());
         }
         true
@@ -344,7 +347,7 @@ impl PinnedDrop for Session {
     }
 }
 
-/// Returns the word for the reason of an eviction.
+/// Returns the word for the reason of an eviction in tracepoints.
 fn reason(cause: Cause) -> &'static CStr {
     match cause {
         Cause::Put => c"put",

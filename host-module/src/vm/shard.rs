@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A part of a session's index behind its own lock, and the memory it stands on.
+//! A part of a session's index with its own lock, and the memory of that part.
 
 use crate::counters::totals;
 use crate::memory::{quietly, without_waiting};
@@ -11,10 +11,11 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};
 
-/// Places that one operation may put out of use, which bounds its time under the lock.
+/// Maximum number of places that an operation takes out of use, which bounds the time for which it
+/// holds the lock.
 const TRIM_STEPS: u32 = 128;
 
-/// Segments that one operation may free: places are in segments of at least 64.
+/// Maximum number of segments that an operation frees.
 const TRIM_SEGMENTS: usize = 8;
 
 /// A segment of the index in its own page of memory.
@@ -77,7 +78,7 @@ impl Shard {
         })
     }
 
-    /// Works on the index. Memory it no longer needs is freed.
+    /// Calls `work` with the index. Memory that the index no longer needs is freed.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Index<Memory>) -> R) -> R {
         let mut trimmed = [const { None }; TRIM_SEGMENTS];
         let mut count = 0;
@@ -99,7 +100,7 @@ impl Shard {
         result
     }
 
-    /// Works on the index with room for `parts` more.
+    /// Calls `work` with the index after allocating memory for `parts` more parts.
     pub(crate) fn with_room<R>(
         &self,
         parts: usize,
@@ -128,9 +129,9 @@ impl Shard {
         }
     }
 
-    /// Makes the lists below `count`, if there are none yet.
+    /// Extends the lists to at least `count`.
     pub(crate) fn extend_lists(&self, count: usize) -> Result<(), AllocError> {
-        // A guest may create and destroy a pool as often as it likes.
+        // A guest may create and destroy pools often, for which no memory should be allocated.
         if self.index.lock().storage().lists.len() >= count {
             return Ok(());
         }
@@ -154,7 +155,8 @@ impl Shard {
         }
     }
 
-    /// Frees all memory of an index that has no pages and is not in use any more.
+    /// Frees the memory of the segments. The index must have no pages and must not be used
+    /// afterwards.
     pub(crate) fn dismantle(&self) {
         let mut index = self.index.lock();
         let empty = [const { KVVec::new() }; Kind::ALL.len()];
@@ -165,7 +167,7 @@ impl Shard {
     }
 }
 
-/// Memory on its way into a shard: allocated without the lock, attached under it.
+/// Memory for a shard, which is allocated without the lock and attached under it.
 struct Spare {
     kind: Kind,
     block: Option<KBox<Block>>,
@@ -184,14 +186,15 @@ impl Spare {
         Ok(())
     }
 
-    /// Under the lock: allocates and frees nothing.
+    /// Attaches the memory. This runs under the lock, so that it neither allocates nor frees
+    /// memory.
     fn attach(&mut self, memory: &mut Memory) {
         let segments = &mut memory.segments[self.kind as usize];
         if let Some(mut larger) = self.directory.take() {
             if larger.capacity() > segments.len() {
                 core::mem::swap(&mut larger, segments);
                 for segment in larger.drain_all() {
-                    // It has the room: compared above.
+                    // The capacity suffices; it was compared above.
                     let _ = segments.push_within_capacity(segment);
                 }
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Frees pages of ended sessions and pools in the background, so that no vCPU is stopped for it.
+//! Frees pages of ended sessions and pools in the background, so that no vCPU waits for that.
 //!
-//! Until they are freed, the pages count as used. A guest that registers again and again can
-//! therefore not keep more pages than the tier has, and [`Teardowns`] bounds the memory of its ended
+//! Until they are freed, the pages count as used. Therefore a guest cannot occupy more memory than
+//! the tier has by registering repeatedly, and [`Teardowns`] bounds the memory of its ended
 //! sessions.
 
 use crate::ffi::queue;
@@ -26,30 +26,30 @@ use kernel::time::Delta;
 /// Number of pages that are freed synchronously, which takes less than a millisecond.
 const FEW: u64 = 2048;
 
-/// Time for a device to write pages, until others can be demoted.
+/// Pause in which a device can write pages, before others are demoted.
 const PAUSE: Delta = Delta::from_millis(5);
 
-/// Pauses without a demoted page after which the rest of a pool is evicted.
+/// Number of consecutive pauses after which the remaining pages of a pool are evicted.
 const MOST_PAUSES: u32 = 200;
 
-/// Pages that are demoted at a time.
+/// Number of pages that are demoted at a time.
 const STEP: u64 = 512;
 
-/// Pools that are demoted in the background at a time. Guests decide how many there are, and their tasks
-/// must not keep others off the work queue.
+/// Maximum number of pools that are demoted in the background at a time. Guests determine the
+/// number of pools, and must not be able to occupy the work queue with demotions.
 const MOST_MOVES: u32 = 8;
 
-/// Pools that are demoted in the background.
+/// Number of pools that are being demoted in the background.
 static MOVES: Atomic<u32> = Atomic::new(0);
 
-/// Tasks that free the pages of a session side by side.
+/// Number of tasks that free the pages of a session in parallel.
 const TASKS: usize = 4;
 
-/// Ended sessions of a VM whose pages are freed in the background. The pages of others are freed by
-/// the vCPU that ends them.
+/// Maximum number of ended sessions of a VM whose pages are freed in the background. The pages of
+/// further sessions are freed by the vCPU that ends them.
 const MOST: u32 = 2;
 
-/// The ended sessions of a VM whose pages are not freed yet.
+/// Number of ended sessions of a VM whose pages are being freed in the background.
 pub(crate) struct Teardowns(Atomic<u32>);
 
 impl Teardowns {
@@ -78,7 +78,8 @@ impl Teardowns {
     }
 }
 
-/// The pages of a session on their way out. It counts as a teardown until the last task drops it.
+/// An ended session whose pages are being freed. It counts as a teardown until the last task drops
+/// it.
 struct Teardown {
     teardowns: Arc<Teardowns>,
     session: Arc<Session>,
@@ -101,10 +102,10 @@ impl Drop for Teardown {
     }
 }
 
-/// Frees the pages of a pool that was destroyed, or evicts those of a pool that keeps none any more. The
-/// pages of a pool that goes to the SSD tier are demoted.
+/// Frees the pages of a pool that was destroyed, or evicts those of a pool that may no longer keep
+/// pages. The pages of a pool that was set to use only the SSD tier are demoted.
 ///
-/// The place of a destroyed pool is not used again until its pages are gone.
+/// The slot of a destroyed pool is not reused until its pages are freed.
 pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     let held = |place: &Pool| place.gauge.held() + place.log.holding.places();
     let held = session.pool_slot(number).map_or(0, held);
@@ -119,7 +120,7 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
     match session.pool(number) {
         Some(pool) if pool.settings().is_on() => {
             let demoted = demote_all(session, number, pool, may_wait);
-            // The pool may be in memory again.
+            // The pool may have been set to use memory again.
             let left = match pool.share() {
                 0 => pool.gauge.held(),
                 _ => 0,
@@ -144,10 +145,10 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
 struct Move(());
 
 impl Move {
-    /// Begins one, unless there are enough.
+    /// Begins a demotion, unless there are [`MOST_MOVES`] already.
     fn begin() -> Option<Self> {
         let this = Self(());
-        // Dropping it subtracts it again.
+        // Dropping `this` subtracts it again.
         (MOVES.fetch_add(1, Relaxed) < MOST_MOVES).then_some(this)
     }
 }
@@ -158,8 +159,9 @@ impl Drop for Move {
     }
 }
 
-/// Demotes the pages that a pool holds now in the memory tier, at the pace at which devices are written if
-/// `may_wait` is set, as long as it keeps none there. Returns their number.
+/// Demotes the pages that a pool has in the memory tier now, as long as its settings require that,
+/// and returns their number. If `may_wait` is set, this waits while devices are busy; otherwise it
+/// demotes only a few pages.
 fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u64 {
     let goes = || pool.share() == 0 && session.ssd_share(number) > 0 && !queue::is_leaving();
     let held = pool.gauge.held();
@@ -171,7 +173,8 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
     };
     let (mut demoted, mut pauses) = (0, 0);
     while pauses < MOST_PAUSES && demoted < held && pool.gauge.held() > 0 && goes() {
-        // Pages that others put and demote need room in memory, too.
+        // The pages that wait to be written are bounded, and puts and other demotions need room
+        // among them, too.
         let step = match session.ssd.is_busy() {
             true => 0,
             false => demote(session, number, STEP.min(held - demoted)),
@@ -186,7 +189,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
     demoted
 }
 
-/// Evicts the pages of a session whose VM has no weight any more. Returns the number of those that
+/// Evicts the pages of a session whose VM no longer has a weight. Returns the number of pages that
 /// are evicted in the background.
 pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A device of the SSD tier on the heap: a log of segments, each of one pool, as in the kernel module.
-//! Writes end at once and never fail.
+//! A device of the SSD tier on the heap: a log of segments, each of one pool, as in the kernel
+//! module. Writes end at once and never fail.
 
 use crate::ssd::place::Place;
 use crate::ssd::segment::Segment;
@@ -9,16 +9,17 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A pool among those of all sessions: a number of the session, and the pool's.
+/// Identifies a pool among those of all sessions: a number of the session, and the number of the
+/// pool.
 pub type PoolKey = (u64, u32);
 
-/// Segments that are kept free, so that pages can be put while others are evicted.
+/// Number of segments that are kept free, so that pages can be put while others are evicted.
 const RESERVE: usize = 2;
 
 /// A device.
 #[derive(Debug)]
 pub struct Device {
-    /// Places of a segment.
+    /// Number of places of a segment.
     size: u32,
     segments: Vec<(Segment, PoolKey)>,
     free: Vec<u32>,
@@ -31,9 +32,9 @@ pub struct Device {
 /// The segments of a device that belong to a pool.
 #[derive(Debug, Default)]
 struct Log {
-    /// The segment that it fills.
+    /// The segment that the pool fills.
     open: Option<u32>,
-    /// Places of its segments.
+    /// Number of places of its segments.
     places: u64,
 }
 
@@ -51,17 +52,17 @@ impl Device {
         }
     }
 
-    /// Returns the number of its places.
+    /// Returns the number of places of the device.
     pub fn places(&self) -> u64 {
         self.segments.len() as u64 * u64::from(self.size)
     }
 
-    /// Returns the places of a segment.
+    /// Returns the number of places of a segment.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Returns whether segments are to be evicted.
+    /// Returns whether so few segments are free that some have to be evicted.
     pub fn is_short(&self) -> bool {
         self.free.len() < RESERVE.min(self.segments.len())
     }
@@ -71,7 +72,7 @@ impl Device {
         self.written
     }
 
-    /// Returns the number of owners of its places.
+    /// Returns the number of owners of the device's places.
     pub fn live(&self) -> u64 {
         let live = self.segments.iter().map(|(life, _)| u64::from(life.live()));
         live.sum()
@@ -82,8 +83,8 @@ impl Device {
         self.logs.get(&pool).map_or(0, |log| log.places)
     }
 
-    /// Gives up to `pages` consecutive places to a pool. Returns them with the stamp of their segment,
-    /// or `None` if there is none.
+    /// Allocates up to `pages` consecutive places for a pool. Returns them with the stamp of their
+    /// segment, or `None` if no segment is free.
     pub fn fill(&mut self, pool: PoolKey, pages: u32) -> Option<(Range<u64>, u64)> {
         let log = self.logs.entry(pool).or_default();
         let segment = match log.open {
@@ -109,20 +110,20 @@ impl Device {
         Some((place(places.start)..place(places.end), life.sequence()))
     }
 
-    /// Notes another owner of a place.
+    /// Adds an owner to a place.
     pub fn hold(&mut self, place: u64) {
         let segment = self.segment(place);
         self.segments[segment].0.hold();
     }
 
-    /// Lets go of a place.
+    /// Drops an owner of a place.
     pub fn release(&mut self, place: u64) {
         let segment = self.segment(place);
         self.segments[segment].0.release();
         self.vacate(segment);
     }
 
-    /// Ends the segment that a pool fills, if it has this stamp or `None` is given.
+    /// Closes the segment that a pool fills, if it has this stamp or if `None` is given.
     pub fn close(&mut self, pool: PoolKey, stamp: Option<u64>) {
         let Some(log) = self.logs.get_mut(&pool) else {
             return;

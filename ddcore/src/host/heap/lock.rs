@@ -7,21 +7,21 @@ use core::ops::DerefMut;
 
 /// A lock with the value that it protects.
 pub trait Lock<T> {
-    /// Creates a lock that is free.
+    /// Creates an unlocked lock.
     fn new(value: T) -> Self;
 
-    /// Waits for the lock.
+    /// Takes the lock, and waits for it if necessary.
     fn lock(&self) -> impl DerefMut<Target = T>;
 
     /// Takes the lock if it is free.
     fn try_lock(&self) -> Option<impl DerefMut<Target = T>>;
 
-    /// Returns the value without locking, because no other thread can reach it.
+    /// Returns the value without locking, because no other thread can access it.
     fn get_mut(&mut self) -> &mut T;
 }
 
-/// A lock for a single thread. It panics if it is taken twice, which shows that the engine never
-/// locks two shards, and never calls its owner with a shard locked.
+/// A lock for a single thread. It panics if it is taken twice. Tests thus detect if the engine
+/// takes a lock that it already holds, for example by calling its owner with a shard locked.
 impl<T> Lock<T> for RefCell<T> {
     fn new(value: T) -> Self {
         Self::new(value)

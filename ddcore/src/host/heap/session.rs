@@ -19,14 +19,14 @@ use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
 use ddabi::request::Run;
 
-/// Places that one operation may trim, as in the kernel module.
+/// Maximum number of places that an operation trims, as in the kernel module.
 const TRIM_STEPS: u32 = 128;
 
 /// One registration of a guest: an index in shards, and pools.
 pub struct Session<O: Owner> {
     /// State of the owner.
     pub own: O::Session,
-    /// The clock that stamps its pages.
+    /// The clock with which pages are stamped.
     pub clock: Clock<AtomicU64>,
     tier: Arc<Tier>,
     hasher: Hasher,
@@ -63,13 +63,13 @@ impl<O: Owner> Session<O> {
         }
     }
 
-    /// Returns the tier that has its pages.
+    /// Returns the memory tier.
     #[inline]
     pub fn tier(&self) -> &Tier {
         &self.tier
     }
 
-    /// Adds a place for a pool. Returns its number.
+    /// Adds a slot for a pool. Returns its number.
     pub fn add_pool(&mut self) -> u32 {
         for shard in &mut self.shards {
             let lists = &mut shard.get_mut().storage_mut().lists;
@@ -83,7 +83,7 @@ impl<O: Owner> Session<O> {
         self.pools.len() as u32 - 1
     }
 
-    /// Creates a pool at its place, or changes its weight and eviction order.
+    /// Creates a pool in its slot, or changes its weight and eviction order.
     pub fn set_pool(&self, pool: u32, share: u32, order: Order) {
         *self.pools[pool as usize].settings.lock() = Settings {
             share: Some(share),

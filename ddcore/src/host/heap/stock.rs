@@ -6,7 +6,7 @@ use super::{Lock, Owner};
 use crate::host::room;
 use alloc::vec::Vec;
 
-/// A stock with a bound.
+/// A bounded stock.
 pub struct Stock<O: Owner> {
     pages: O::Lock<Vec<O::Page>>,
     most: usize,

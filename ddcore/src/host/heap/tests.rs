@@ -20,7 +20,7 @@ use core::iter;
 use ddabi::key::FileKey;
 use ddabi::request::{Run, CLASSES};
 
-/// A page, which is nothing but a number.
+/// A page, which is represented by a number.
 struct Number(u64);
 
 impl Page for Number {
@@ -31,11 +31,12 @@ impl Page for Number {
     fn keep(self) {}
 }
 
-/// A host that has no memory above the floor, and records the calls.
+/// A host that has no memory above the floor, and records the calls of `allocate`.
 #[derive(Default)]
 struct Short {
     last: Cell<u64>,
-    /// For each call of `allocate`: the pages, its argument, the pages in use and the floor.
+    /// For each call: the number of pages, the argument `below_floor`, the pages in use and the
+    /// floor.
     calls: RefCell<Vec<(usize, bool, u64, u64)>>,
 }
 
@@ -141,7 +142,8 @@ fn put_run(host: &Host<Short>, run: Run) -> usize {
     stored
 }
 
-/// Memory that other callers may need is allocated only for what the administrator promised.
+/// Memory that other callers may need is allocated only for pages that the administrator has
+/// guaranteed to the tier.
 #[test]
 fn allocation_is_told_below_floor_only_while_no_more_is_used() {
     let host = host();
@@ -166,7 +168,7 @@ fn allocation_is_told_below_floor_only_while_no_more_is_used() {
     let (below, above) = told(FLOOR);
     assert!(below == puts && above > 0, "{below} {above}");
     assert_eq!(host.tier.used(), FLOOR);
-    // The stock has the pages of what leaves.
+    // The pages that are evicted are kept in the stock.
     let (below, above) = told(FLOOR / 2);
     assert!(below == 0, "{below} {above}");
     let (below, _) = told(FLOOR + 2 * u64::from(PUT));

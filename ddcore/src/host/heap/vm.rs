@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A VM with one session as long as it lives.
+//! A VM that has one session during its whole life.
 
 use super::{Owner, Session};
 use crate::host::room;
@@ -10,13 +10,13 @@ use core::sync::atomic::AtomicU64;
 
 /// A VM that has registered once.
 pub struct Vm<O: Owner> {
-    /// No other VM of the host has this number.
+    /// The number, which is unique on the host.
     pub number: u32,
-    /// The weight when pages are divided.
+    /// The weight with which the memory tier is divided.
     pub share: u32,
-    /// The registration.
+    /// The session.
     pub session: Session<O>,
-    /// The standing that it has published.
+    /// The standing that the VM has published.
     pub standing: Standing<AtomicU64>,
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pages move between the tiers while others are put, read and evicted, also in the middle of a
-//! move. A reader must never get an older version of a page, and no page may be lost or freed twice.
+//! Pages are moved between the tiers while pages are put, read and evicted, even in the middle of a
+//! move. A reader must never get an older version of a page, and no page may be leaked or freed
+//! twice.
 
 use super::*;
 use crate::host::carried::Carried;
@@ -27,7 +28,7 @@ use proptest::prelude::*;
 /// Places of a segment.
 const SEGMENT: u64 = 8;
 
-/// Frames and places with what they hold and the number of their owners, by handle.
+/// Frames and places with their version and the number of their owners, by handle.
 #[derive(Default)]
 struct Memory {
     held: BTreeMap<u64, (u64, u32)>,
@@ -41,7 +42,7 @@ type Shared = Rc<RefCell<Memory>>;
 struct Held(u64, Shared);
 
 impl Held {
-    /// Allocates a frame, or a place, for a version of a page. Handles are used again as soon as they
+    /// Allocates a frame, or a place, for a version of a page. Frames are reused as soon as they
     /// are free.
     fn new(memory: &Shared, is_placed: bool, version: u64) -> Self {
         let mut inner = memory.borrow_mut();
@@ -101,7 +102,7 @@ enum Move {
     Demote(u32, u64, Vec<Event>),
     Promote(u32, u64, Vec<Event>),
     Other(Event),
-    /// The next reads find the data of every page whose place is a multiple of this lost.
+    /// From now on the data of each page whose place is a multiple of this number is lost.
     Damage(u64),
 }
 
@@ -110,7 +111,7 @@ struct Own {
     memory: Shared,
     model: RefCell<BTreeMap<u64, u64>>,
     version: RefCell<u64>,
-    /// The events that happen while pages are copied.
+    /// The events that happen while the pages of a move are copied.
     between: RefCell<Vec<Event>>,
     damage: RefCell<u64>,
     /// Pages of each pool that were reported as evicted from a tier, and as moved to it.
@@ -147,7 +148,8 @@ impl Owner for World {
     ) -> Option<(usize, u64)> {
         assert_eq!(usize::from(run.pages), pages.len());
         let memory = &session.own.memory;
-        // A segment ends, and the pages behind its end have to wait for the next call.
+        // Only pages up to the end of a segment get places. The next call places the remaining
+        // ones.
         let first = memory.borrow().places + 1;
         let count = pages.len().min((SEGMENT - first % SEGMENT) as usize);
         for page in &mut pages[..count] {
@@ -267,7 +269,7 @@ fn put(session: &Session, run: &Run) {
     assert_eq!(kept, usize::from(run.pages));
 }
 
-/// Takes pages out. Those that are found have the newest version.
+/// Takes pages out, and checks that those that are found have the newest version.
 fn read(session: &Session, run: &Run) {
     let mut carried = Carried::new();
     let found = take(session, iter::once((*run, 0)), &mut carried);
@@ -310,12 +312,12 @@ fn check(session: &Session) {
     }
     assert_eq!((session.used(), session.state().ssd()), (memory, ssd));
     assert_eq!(session.tier().used(), memory);
-    // Each page in the index owns one frame or one place, and nothing else has any.
+    // Each page in the index owns one frame or one place, and there are no other owners.
     let held = &session.own.memory.borrow().held;
     assert!(held.values().all(|(_, owners)| *owners == 1));
     let placed = held.keys().filter(|handle| **handle & PLACED != 0).count() as u64;
     assert_eq!((held.len() as u64 - placed, placed), (memory, ssd));
-    // The pages that the engine reported to the owner are those in its counters.
+    // The numbers of pages that the engine reported to the owner equal its counters.
     for pool in 0..2 {
         let memory = counted(session, pool, TierKind::Memory);
         let ssd = counted(session, pool, TierKind::Ssd);
@@ -388,8 +390,7 @@ fn pages_go_down_and_come_back() {
     assert_eq!(counted(&session, 0, TierKind::Memory).hits, 40);
 }
 
-/// Pages of a segment are evicted without those of the next one, also where each has a block of its
-/// own.
+/// Evicting a segment spares the pages of the next one, even if each page has its own block.
 #[test]
 fn a_segment_is_evicted_and_no_other_page() {
     let session = session();
@@ -405,7 +406,7 @@ fn a_segment_is_evicted_and_no_other_page() {
     check(&session);
 }
 
-/// A device is lost: its pages are reported for each pool.
+/// When a device is lost, its pages are reported for each pool.
 #[test]
 fn pages_of_a_lost_device_are_reported() {
     let session = session();
@@ -437,8 +438,8 @@ fn a_newer_copy_is_not_overtaken() {
     check(&session);
 }
 
-/// A guest reads a page back and puts it again while its frame is copied. The new page may get the same
-/// frame number, and must not be taken for the one that was copied.
+/// A guest reads a page back and puts it again while its frame is being copied. The new page could
+/// get the same frame number, and must not be mistaken for the page that was copied.
 #[test]
 fn a_handle_stands_for_one_page_during_a_move() {
     let session = session();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Relocation of pages, and the steps between which other pages change.
+//! Relocation of pages, with changes of the index in the middle of it.
 
 use super::*;
 
 impl Pair {
-    /// Looks at a stretch, lets `between` change the index, and relocates the stretch.
+    /// Looks up a stretch, lets `between` change the index, and relocates the stretch.
     pub(super) fn relocate(
         &mut self,
         (from, to): (u16, u16),
@@ -93,9 +93,9 @@ fn pages_that_cannot_move_stay_where_they_are() {
     let stretch = pair.index.stretch(0, End::Oldest, 16, |_, _| ()).unwrap();
     let nowhere = |_| panic!("a page was removed");
     for (list, handles) in [
-        // A list that does not exist.
+        // The list does not exist.
         (POOLS, &[7, 8][..]),
-        // A handle for one of two pages, and one that is too large.
+        // There is a handle for only one of two pages, or a handle is too large.
         (1, &[7]),
         (1, &[7, MAX_HANDLE + 1]),
     ] {

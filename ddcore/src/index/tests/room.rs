@@ -34,7 +34,8 @@ fn migrate(pair: &mut Pair, file: FileKey, list: u16) -> u32 {
     moved
 }
 
-/// An index that lacks nothing refuses nothing, up to the last place of each segment.
+/// As long as [`Index::lack`] reports nothing, no insertion is refused, up to the last place of
+/// each segment.
 #[test]
 fn what_is_not_lacking_suffices() {
     let mut pair = Pair::new();
@@ -72,7 +73,7 @@ fn without_members_pages_stay_where_they_are() {
         assert_eq!(insert(&mut pair, page(1, block * 16), 1, 0), 1);
     }
     pair.trim(u32::MAX);
-    // Number 0 is not used.
+    // The first item of a segment, number 0, is not used.
     let members = pair
         .index
         .capacity::<super::super::cohort::Members>(Kind::Members);
@@ -81,7 +82,7 @@ fn without_members_pages_stay_where_they_are() {
     assert_eq!(pair.index.list_of(&page(1, 0)), Some(0));
 }
 
-/// A free number of a file matches no name.
+/// The number of a file that was freed matches no name.
 #[test]
 fn a_number_that_is_free_has_no_name() {
     let first = PageKey::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The pools of a session: they begin, change and end.
+//! Creation, change and destruction of the pools of a session.
 
 use super::Session;
 use crate::ssd::log::{Holding, Log};
@@ -19,30 +19,30 @@ use kernel::sync::atomic::ordering::Relaxed;
 use kernel::sync::Arc;
 
 impl Session {
-    /// The pool with this number, if there is one.
+    /// Returns the pool with this number, if it is live.
     pub(crate) fn pool(&self, number: u32) -> Option<&Pool> {
         self.pool_slot(number).filter(|pool| pool.is_live())
     }
 
-    /// The pools there are, by number.
+    /// Returns the live pools and their numbers, ordered by number.
     pub(crate) fn live_pools(&self) -> impl Iterator<Item = (u32, &Pool)> {
         (0..self.pool_count()).filter_map(|number| Some((number, self.pool(number)?)))
     }
 
-    /// A pool's part of the pages that the VM is entitled to in the memory tier. Pools may change
-    /// during the call.
+    /// Returns a pool's part of `pages`, the entitlement of the VM in the memory tier. Pools may
+    /// change during the call.
     pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
         let weights = (0..self.pool_count()).map(|number| u64::from(self.share(number)));
         part(pages, self.share(pool).into(), weights.sum())
     }
 
-    /// A pool's part of the pages that the VM is entitled to in the SSD tier.
+    /// Returns a pool's part of `pages`, the entitlement of the VM in the SSD tier.
     pub(crate) fn ssd_entitlement(&self, pool: u32, pages: u64) -> u64 {
         let weights = (0..self.pool_count()).map(|number| u64::from(self.ssd_share(number)));
         part(pages, self.ssd_share(pool).into(), weights.sum())
     }
 
-    /// Creates a pool.
+    /// Creates a pool and returns its number.
     pub(crate) fn create_pool(&self, settings: Settings, name: Name) -> Result<u32, Status> {
         let _control = self.control.lock();
         for number in DEFAULT_POOL + 1..MAX_POOLS {
@@ -57,9 +57,9 @@ impl Session {
         Err(Status::Limit)
     }
 
-    /// Sets a pool. If it keeps no pages in the memory tier any more, those are demoted or evicted. Pages
-    /// in the SSD tier stay until they are read, promoted or evicted, unless the pool keeps no pages at
-    /// all.
+    /// Changes the settings of a pool. If it may no longer use the memory tier, its pages there are
+    /// demoted or evicted. Pages in the SSD tier stay until they are read, promoted or evicted,
+    /// unless the pool may not keep any pages.
     pub(crate) fn set_pool(
         self: &Arc<Self>,
         number: u32,
@@ -87,7 +87,7 @@ impl Session {
         Ok(())
     }
 
-    /// Begins a pool in a place that has none.
+    /// Makes the pool of a free slot live.
     pub(super) fn begin_pool(&self, number: u32, settings: Settings, name: Name) -> Result {
         let place = self.pools.get(number as usize).ok_or(EINVAL)?;
         let lists = (number as usize + 1).next_power_of_two() * LISTS;
@@ -126,7 +126,7 @@ impl Session {
         self.pool_slot(number).is_some_and(holds)
     }
 
-    /// Makes the place of an ended pool as good as new.
+    /// Resets the counters of the slot of an ended pool. Returns `false` if it still has pages.
     fn forget_pool(&self, number: u32) -> bool {
         self.shards
             .iter()
