@@ -114,7 +114,7 @@ fn admission(admissions: &[(&Labels, AdmissionCounters)], page: &mut Page) {
         family.add(labels, bytes(one.offered));
     }
     let name = "policyd_container_not_admitted_bytes_total";
-    let mut family = page.counter(name, "Pages of these that were not put, by reason");
+    let mut family = page.counter(name, "Pages that could be cached and were not, by reason");
     for (labels, one) in admissions {
         let refused = [
             ("policy", one.refused_policy),
