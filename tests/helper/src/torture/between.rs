@@ -82,7 +82,17 @@ impl Worker<'_> {
         if self.dice.chance(40) {
             // The files swap their lengths, so that both ranges must begin at the same offset.
             let at = offset.min(to);
-            ioctl::exchange((one, at as u64), (other, at as u64), 0, TO_END)?;
+            let exchange = || ioctl::exchange((one, at as u64), (other, at as u64), 0, TO_END);
+            match exchange() {
+                // XFS refuses this if blocks are reserved, but not allocated, behind the end of the
+                // shorter file. Truncation to the present length frees them.
+                Err(error) if is_invalid(&error) => {
+                    one.set_len(pair.one.len() as u64)?;
+                    other.set_len(pair.other.len() as u64)?;
+                    exchange()?;
+                }
+                done => done?,
+            }
             pair.one.swap_tails(pair.other, at);
         } else {
             let at = (one, offset as u64);
@@ -169,9 +179,7 @@ impl Pair<'_, '_> {
         let [one, other] = &self.files;
         // The target must not have fewer extents.
         let done = match ioctl::swap_extents(one, other) {
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
-                ioctl::swap_extents(other, one)
-            }
+            Err(error) if is_invalid(&error) => ioctl::swap_extents(other, one),
             done => done,
         };
         match done {
@@ -195,6 +203,10 @@ fn give_away(path: &Path) -> io::Result<()> {
 
 fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY)
+}
+
+fn is_invalid(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::INVAL)
 }
 
 /// Swaps a range of two models.
