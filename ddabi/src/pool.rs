@@ -66,9 +66,10 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 /// Counters of the host for a pool, in pages unless a field says otherwise.
 ///
 /// Counters whose names begin with `ssd_` give the part of the SSD tier in the counters without
-/// this prefix. While no call is in progress, `used = puts + moved_in - (hits + flushes + evictions
-/// + moved_out)`, and `ssd_used = ssd_puts + demoted - (ssd_hits + ssd_flushes + ssd_evictions +
-/// promoted)`.
+/// this prefix. While no call is in progress,
+///
+/// - `used = puts + moved_in - (hits + flushes + evictions + moved_out)`, and
+/// - `ssd_used = ssd_puts + demoted - (ssd_hits + ssd_flushes + ssd_evictions + promoted)`.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
