@@ -18,6 +18,7 @@ use ddabi::ABI_VERSION;
 use ddcore::host::cause::Cause;
 use ddcore::host::evict::{evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
+use ddcore::host::room::Stock as _;
 use ddcore::host::session::TierKind;
 use ddcore::host::tier::MAX_BATCH;
 use ddcore::host::walk::counted;
@@ -211,6 +212,7 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
     drop(settings);
     host.wake_evictor();
+    host.stock.give_back(u64::MAX);
     reply.put_u64(Attribute::Left, tier.used().saturating_sub(tier.limit()))
 }
 
@@ -244,6 +246,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
             (evicted, session.gauge(pool).map_or(0, Gauge::held) + ssd)
         }
     };
+    host.stock.give_back(u64::MAX);
     reply.put_u64(Attribute::Evicted, evicted)?;
     reply.put_u64(Attribute::Left, left)
 }

@@ -35,7 +35,6 @@ pub(crate) struct Host {
     pub(crate) tier: Arc<Tier>,
     #[pin]
     pub(crate) vms: Registry,
-    #[pin]
     pub(crate) stock: Stock,
     pub(crate) ssd: Arc<Ssd>,
     /// Locked while settings of the tier are checked and changed.
@@ -52,7 +51,7 @@ impl Host {
             try_pin_init!(Self {
                 vms <- Registry::new(admission, tier.clone(), ssd.clone()),
                 tier,
-                stock <- Stock::new(),
+                stock: Stock::new()?,
                 ssd,
                 settings <- new_mutex!((), "Host::settings"),
             }),

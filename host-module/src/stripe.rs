@@ -2,10 +2,15 @@
 
 //! Data that exists in several copies, so that processors do not contend for one.
 
-use kernel::cpu::CpuId;
+use kernel::cpu::{nr_cpu_ids, CpuId};
 
 /// Number of copies. On a machine with more processors, several processors share a copy.
 pub(crate) const STRIPES: usize = 64;
+
+/// Returns the number of copies that the processors of this machine use.
+pub(crate) fn count() -> usize {
+    (nr_cpu_ids() as usize).clamp(1, STRIPES)
+}
 
 /// Returns the number of the copy that the current processor uses, below [`STRIPES`]. The task may
 /// move to another processor afterwards, so that each copy must be atomic or have a lock of its own.

@@ -32,7 +32,7 @@ impl<P> Bin<P> {
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
         let at = self.count;
-        self.tally.left(session, removed.list(), 1);
+        self.tally.removed(session, removed.list(), 1);
         self.count += 1;
         let page = session.page(removed);
         // A full bin frees the page at once, which is correct but slow under a lock.

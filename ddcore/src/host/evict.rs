@@ -69,7 +69,7 @@ pub fn evict<S: Session>(
     };
     let state = session.state();
     let now = session.now();
-    let mut turn = state.rotor.load();
+    let mut turn = state.next_shard.load();
     let (mut evicted, mut dry) = (0, 0);
     while evicted < pages && dry < session.shards() {
         let shard = turn as usize % session.shards();
@@ -86,7 +86,7 @@ pub fn evict<S: Session>(
         dry = if got == 0 { dry + 1 } else { 0 };
         session.cond_resched();
     }
-    state.rotor.swap(turn);
+    state.next_shard.swap(turn);
     if evicted > 0 {
         state.reading.expire();
         session.tell_evicted(pool, TierKind::Memory, evicted, cause);
@@ -172,9 +172,7 @@ where
     let mut demoted = 0;
     let all = collect(pages, pages, choose, |pool, pages| {
         let pool = pool as u32;
-        // A demoted page occupies its memory until it is written, so that it cannot be added to the
-        // stock.
-        let moved = match how.demotes && stock.is_none() && session.ssd_share(pool) > 0 {
+        let moved = match how.demotes && session.ssd_share(pool) > 0 {
             true => demote(session, pool, pages),
             false => 0,
         };

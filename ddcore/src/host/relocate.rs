@@ -100,7 +100,7 @@ impl<P: Page> Step<P> {
                 }
             }
             let (mut tally, mut stored) = (Tally::new(), Count::default());
-            tally.came(session, to, count);
+            tally.added(session, to, count);
             tally.add(session);
             stored.add(to, count);
             session.add_used(&stored, index);
@@ -209,8 +209,8 @@ fn in_turns<S: Session>(
     pages: u64,
     mut step: impl FnMut(usize, usize) -> Option<u64>,
 ) -> u64 {
-    let rotor = &session.state().rotor;
-    let mut turn = rotor.load();
+    let next_shard = &session.state().next_shard;
+    let mut turn = next_shard.load();
     let (mut moved, mut idle) = (0, 0);
     while moved < pages && idle < session.shards() && !session.is_leaving() {
         let shard = turn as usize % session.shards();
@@ -221,7 +221,7 @@ fn in_turns<S: Session>(
         idle = if got == 0 { idle + 1 } else { 0 };
         session.cond_resched();
     }
-    rotor.swap(turn);
+    next_shard.swap(turn);
     moved
 }
 

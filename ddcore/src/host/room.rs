@@ -9,8 +9,8 @@
 //! chooses several victims at a time.
 //!
 //! The tier is full when it has as many pages as its capacity, or all pages that the host can
-//! spare. In the second case a put reuses the pages that were evicted for it, also by weight, and
-//! needs no other memory.
+//! spare. In the second case a put needs no other memory than the pages that were evicted for it,
+//! also by weight.
 
 use super::carried::Page;
 use super::cause::Cause;
@@ -43,8 +43,11 @@ const VM_TURN: u64 = 8 * TURN;
 /// A turn takes no more than one part in this many of the average number of pages of a VM.
 const TURNS: u64 = 16;
 
-/// Evicted pages that the next puts fill. If they were freed, a host that is short of memory would
-/// not provide them again.
+/// Pages whose content is no longer needed, and which the next puts fill. A put that fills one
+/// neither allocates nor makes the kernel clear a page, and a host that is short of memory would
+/// not provide a freed page again.
+///
+/// A stock may consist of several parts, of which a processor uses one.
 pub trait Stock<P> {
     /// Returns the number of pages.
     fn len(&self) -> u64;
@@ -57,8 +60,13 @@ pub trait Stock<P> {
     /// Takes as many pages as there is room for; the others stay in `pages`.
     fn add(&self, pages: &mut [Option<P>]);
 
-    /// Fills `places` with pages. Returns their number.
+    /// Fills `places` with pages of the part that the processor uses. Returns their number.
     fn take(&self, places: &mut [Option<P>]) -> usize;
+
+    /// Fills `places` with pages of any part. Returns their number.
+    fn take_any(&self, places: &mut [Option<P>]) -> usize {
+        self.take(places)
+    }
 
     /// Gives up to `pages` pages back to the host. Returns their number.
     fn give_back(&self, pages: u64) -> u64;
@@ -225,27 +233,32 @@ impl<H: Host> Origin<'_, H> {
     }
 
     /// Evicts up to `pages` pages of the VM itself. Returns their numbers.
-    fn evict(&self, pages: u64, stock: Option<&H::Stock>) -> Freed {
-        let how = how(self.host, self.vm, Cause::Put);
-        evict_by_weight(self.session, pages, how, stock)
+    fn evict(&self, pages: u64, may_demote: bool) -> Freed {
+        let how = how(self.host, self.vm, Cause::Put, may_demote);
+        evict_by_weight(self.session, pages, how, Some(self.host.stock()))
     }
 
-    /// Evicts one batch for a put. Adds the pages to `stock` if it is given. Returns their number.
-    fn evict_batch(&self, stock: Option<&H::Stock>) -> u64 {
+    /// Evicts one batch for a put, and adds the pages to the stock. If `may_demote` is not set, no
+    /// page is demoted, because it would occupy its memory until it is written. Returns the number
+    /// of pages.
+    fn evict_batch(&self, may_demote: bool) -> u64 {
         let host = self.host;
+        let stock = Some(host.stock());
         let batch = host.tier().batch();
         let evicted = match host.tier().mode() {
             Mode::GlobalFifo => {
                 let how = (batch, Cause::Put);
                 Freed::evicted(evict_by_age(host, &mut *host.lock(), how, stock))
             }
-            Mode::Weighted if self.is_replete() => self.evict(batch, stock),
+            Mode::Weighted if self.is_replete() => self.evict(batch, may_demote),
             Mode::Weighted => match host
                 .try_lock()
                 .map(|mut list| choose_batches(host, &mut *list, 1))
             {
-                Some(chosen) => return evict_from(host, chosen, (batch, Cause::Put), batch, stock),
-                None => self.evict(batch, stock),
+                Some(chosen) => {
+                    return evict_from(host, chosen, batch, (Cause::Put, may_demote), stock);
+                }
+                None => self.evict(batch, may_demote),
             },
         };
         host.evicted(&evicted);
@@ -260,10 +273,10 @@ fn demotes<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm) -> bool {
 }
 
 /// Returns the parameters of an eviction by weight from a VM.
-fn how<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm, cause: Cause) -> How {
+fn how<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm, cause: Cause, may_demote: bool) -> How {
     How {
         entitlement: standing::entitlement(host.tier(), vm),
-        demotes: demotes(host, vm),
+        demotes: may_demote && demotes(host, vm),
         cause,
     }
 }
@@ -294,7 +307,7 @@ fn evict_for<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
         if tier.reserve(pages) {
             return pages;
         }
-        let evicted = origin.evict_batch(tier.is_scarce().then_some(host.stock()));
+        let evicted = origin.evict_batch(true);
         // This is tried even if nothing was evicted, because another task may have made room.
         if tier.reserve(pages) {
             return pages;
@@ -314,7 +327,11 @@ pub(super) fn fill<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>
 
 /// Gets pages from the stock and from the host's memory. Returns their number.
 fn allocate<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
-    let got = host.stock().take(pages);
+    // A host that is short of memory is not asked for pages that another part of the stock has.
+    let got = match host.tier().is_scarce() {
+        true => host.stock().take_any(pages),
+        false => host.stock().take(pages),
+    };
     // Room for these pages was reserved before and is included in `used`.
     let below_floor = host.tier().used() <= host.tier().floor();
     got + host.allocate(&mut pages[got..], below_floor)
@@ -333,8 +350,8 @@ fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> us
     lower_limit(host, held + host.spare());
     let mut got = 0;
     for _ in 0..ROUNDS {
-        got += host.stock().take(&mut pages[got..]);
-        if got == pages.len() || origin.evict_batch(Some(host.stock())) == 0 {
+        got += host.stock().take_any(&mut pages[got..]);
+        if got == pages.len() || origin.evict_batch(false) == 0 {
             break;
         }
     }
@@ -346,12 +363,10 @@ fn lower_limit<H: Host>(host: &H, pages: u64) {
     host.tier().lower_limit(pages, host.milliseconds());
 }
 
-/// Takes back pages whose content is no longer needed. While the host is short of memory, they are
-/// kept for the next puts.
+/// Takes back pages whose content is no longer needed. As many as the stock has room for are kept
+/// for the next puts.
 pub fn retire<H: Host>(host: &H, pages: &mut [Option<H::Page>]) {
-    if host.tier().is_scarce() {
-        host.stock().add(pages);
-    }
+    host.stock().add(pages);
     pages.fill_with(|| None);
 }
 
@@ -385,7 +400,7 @@ pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
 pub fn refill<H: Host>(host: &H) {
     loop {
         let shortage = host.tier().shortage();
-        if shortage == 0 || evict_batches(host, shortage, None) == 0 {
+        if shortage == 0 || evict_batches(host, shortage) == 0 {
             break;
         }
         host.cond_resched();
@@ -395,13 +410,15 @@ pub fn refill<H: Host>(host: &H) {
 
 /// Evicts at least `pages` pages, or fewer if one choice of victims does not suffice, and at most a
 /// batch more. Returns the number of pages.
-fn evict_batches<H: Host>(host: &H, pages: u64, stock: Option<&H::Stock>) -> u64 {
+fn evict_batches<H: Host>(host: &H, pages: u64) -> u64 {
     let batch = host.tier().batch();
+    // A host that is short of memory gets the pages back.
+    let stock = (!host.tier().is_scarce()).then_some(host.stock());
     match host.tier().mode() {
         Mode::Weighted => {
             let count = pages.div_ceil(batch).min(CHOSEN as u64) as usize;
             let chosen = choose_batches(host, &mut *host.lock(), count);
-            evict_from(host, chosen, (pages, Cause::Reserve), batch, stock)
+            evict_from(host, chosen, pages, (Cause::Reserve, true), stock)
         }
         Mode::GlobalFifo => {
             let how = (batch, Cause::Reserve);
@@ -454,16 +471,17 @@ fn chosen<H: Host>(vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
 fn evict_from<H: Host>(
     host: &H,
     chosen: Chosen<H>,
-    (pages, cause): (u64, Cause),
-    batch: u64,
+    pages: u64,
+    (cause, may_demote): (Cause, bool),
     stock: Option<&H::Stock>,
 ) -> u64 {
+    let batch = host.tier().batch();
     let mut evicted = 0;
     for vm in chosen.iter().flatten() {
         let Some(session) = vm.session() else {
             continue;
         };
-        let how = how(host, &**vm, cause);
+        let how = how(host, &**vm, cause, may_demote);
         let got = evict_by_weight(&*session, batch, how, stock);
         host.evicted(&got);
         evicted += got.total();

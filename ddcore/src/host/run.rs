@@ -69,7 +69,7 @@ pub fn insert<S: Session>(
         let _ = session.with_room(shard, group.len(), |index| {
             let keep = |part: &Part| {
                 kept(part);
-                tally.came(session, part.list(), part.pages());
+                tally.added(session, part.list(), part.pages());
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
             index.insert(group, stamp, handles, older, keep);
@@ -102,7 +102,7 @@ pub fn take<S: Session>(
         session.with(shard, |index| {
             let mut tally = Tally::new();
             index.take(group, Reason::Hit, |place, removed| {
-                tally.left(session, removed.list(), 1);
+                tally.removed(session, removed.list(), 1);
                 found(place, removed);
             });
             let left = tally.subtract(session);

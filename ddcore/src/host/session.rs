@@ -38,7 +38,7 @@ pub struct SessionState<N> {
     /// Number of pages of the SSD tier in all shards.
     ssd: Account<N>,
     /// The shard in which the next eviction begins.
-    pub(super) rotor: N,
+    pub(super) next_shard: N,
     /// Time at which the gauges of the pools were last computed.
     pub(super) reading: Reading<N>,
     /// Time, in milliseconds, until which no pages are promoted because none could be promoted
@@ -52,7 +52,7 @@ impl<N: Number> SessionState<N> {
         Self {
             used: Account::new(),
             ssd: Account::new(),
-            rotor: N::new(0),
+            next_shard: N::new(0),
             reading: Reading::new(),
             promotion: N::new(0),
         }

@@ -31,7 +31,7 @@ impl Tally {
     /// no other task can take them before they are counted, and calls [`Tally::add`] before it
     /// unlocks.
     #[inline]
-    pub fn came(&mut self, session: &impl Session, list: u16, pages: usize) {
+    pub fn added(&mut self, session: &impl Session, list: u16, pages: usize) {
         if list != self.list {
             self.add(session);
             self.list = list;
@@ -39,7 +39,7 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Adds the pages recorded by [`Tally::came`] to their pool. Returns the number of all recorded
+    /// Adds the pages recorded by [`Tally::added`] to their pool. Returns the number of all recorded
     /// pages.
     #[inline]
     pub fn add(&mut self, session: &impl Session) -> Count {
@@ -59,7 +59,7 @@ impl Tally {
     /// Records pages that were removed from a list. The caller calls [`Tally::subtract`]
     /// afterwards.
     #[inline]
-    pub fn left(&mut self, session: &impl Session, list: u16, pages: usize) {
+    pub fn removed(&mut self, session: &impl Session, list: u16, pages: usize) {
         if list != self.list {
             self.subtract(session);
             self.list = list;
@@ -67,7 +67,7 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Subtracts the pages recorded by [`Tally::left`] from their pool. Returns the number of all
+    /// Subtracts the pages recorded by [`Tally::removed`] from their pool. Returns the number of all
     /// recorded pages.
     #[inline]
     pub fn subtract(&mut self, session: &impl Session) -> Count {

@@ -129,11 +129,11 @@ pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
             }
             index.migrate(file, (to, now), &mut cursor, STEP, |from, pages| {
                 moved += u64::from(pages);
-                let (mut came, mut left) = (Tally::new(), Tally::new());
-                came.came(session, to(from), pages as usize);
-                came.add(session);
-                left.left(session, from, pages as usize);
-                left.subtract(session);
+                let (mut target, mut source) = (Tally::new(), Tally::new());
+                target.added(session, to(from), pages as usize);
+                target.add(session);
+                source.removed(session, from, pages as usize);
+                source.subtract(session);
             })
         });
     }

@@ -118,7 +118,7 @@ impl Sum {
 
 impl<S: Storage> Index<S> {
     /// Counts pages that were inserted.
-    pub(super) fn came(&mut self, Sum { list, pages }: Sum) {
+    pub(super) fn added(&mut self, Sum { list, pages }: Sum) {
         if pages > 0 {
             self.pages += pages;
             let list = self.list_mut(list);
@@ -128,7 +128,7 @@ impl<S: Storage> Index<S> {
     }
 
     /// Counts pages that were removed.
-    pub(super) fn went(&mut self, Sum { list, pages }: Sum, reason: Reason) {
+    pub(super) fn removed(&mut self, Sum { list, pages }: Sum, reason: Reason) {
         if pages > 0 {
             self.pages -= pages;
             let list = self.list_mut(list);

@@ -95,14 +95,14 @@ impl<S: Storage> Index<S> {
         self.warm(group, &mut files);
         // Whether files were added or removed since the lookup, so that its results may be
         // outdated.
-        let (mut came, mut went) = (false, false);
+        let (mut files_added, mut files_removed) = (false, false);
         let mut sum = Sum::default();
         for (&candidate, part) in files.iter().zip(group.parts()) {
-            if candidate != NONE && !went {
+            if candidate != NONE && !files_removed {
                 if let Some([handle]) = handles.get(part.place()..part.place() + part.pages()) {
                     if self.add_single(part, candidate, stamp, *handle) {
                         if let Some(others) = sum.add(part.list) {
-                            self.came(others);
+                            self.added(others);
                         }
                         stored(part);
                         continue;
@@ -111,27 +111,27 @@ impl<S: Storage> Index<S> {
             }
             // Pages that are not counted yet may be replaced below as older copies, so that they
             // are counted first.
-            self.came(core::mem::take(&mut sum));
+            self.added(core::mem::take(&mut sum));
             let mut file = NONE;
-            if candidate != NONE && !went {
+            if candidate != NONE && !files_removed {
                 file = self.find_file_from(candidate, &part.file, part.file_hash as u32);
             }
-            if file == NONE && (came || went) {
+            if file == NONE && (files_added || files_removed) {
                 file = self.find_file(&part.file, part.file_hash);
             }
             let mut block = self.find_block(part, file);
             if block != NONE {
                 (file, block) = self.replace((file, block), part, &mut sink);
-                went = true;
+                files_removed = true;
             }
             if let Some(handles) = handles.get(part.place()..part.place() + part.pages()) {
-                came |= file == NONE;
+                files_added |= file == NONE;
                 if self.add_all(part, (file, block), stamp, handles) {
                     stored(part);
                 }
             }
         }
-        self.came(sum);
+        self.added(sum);
     }
 
     /// Adds a page as a new block if its file is `candidate`. Returns `false` without adding it if
@@ -239,7 +239,7 @@ impl<S: Storage> Index<S> {
             self.renew(block, (part.list, stamp));
             self.extend(block, mask, handles);
         }
-        self.came(Sum::new(part.list, handles.len() as u64));
+        self.added(Sum::new(part.list, handles.len() as u64));
     }
 
     /// Returns the block that can take pages with handles like this one, of a list and with a

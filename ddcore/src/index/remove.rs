@@ -73,7 +73,7 @@ impl<S: Storage> Index<S> {
             };
             let list = self.leave(block.seat());
             if let Some(others) = sum.add(list) {
-                self.went(others, reason);
+                self.removed(others, reason);
             }
             let index = u64::from(part.block) << BLOCK_BITS | u64::from(block.page());
             let file = part.file;
@@ -84,7 +84,7 @@ impl<S: Storage> Index<S> {
             };
             sink(part.place(), removed);
         }
-        self.went(sum, reason);
+        self.removed(sum, reason);
     }
 
     /// Removes the block of a single page from its bucket and from its file, if the block has no
@@ -276,7 +276,7 @@ impl<S: Storage> Index<S> {
             give(block.page(), block.only_handle());
             pages = 1;
         }
-        self.went(Sum::new(list, pages), reason);
+        self.removed(Sum::new(list, pages), reason);
         self.keep(number, &block, block.present() & !mask);
     }
 

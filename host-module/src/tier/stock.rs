@@ -1,57 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pages whose content was evicted, or returned to its guest, and which are filled by the next
-//! puts.
+//! Pages whose content was evicted, or taken back by its guest, and which the next puts fill.
 //!
-//! They are kept only while the host is short of memory. If the tier freed a page then, it could
-//! not allocate another one, and would shrink with every put. A put fills the whole page before it
-//! is in the index, as it does with a page that was just allocated.
+//! A put that fills such a page neither allocates one nor makes the kernel clear it. While the host
+//! is short of memory, a freed page would not be available again, and the tier would shrink with
+//! every put. A put fills the whole page before it is in the index, as it does with a page that was
+//! just allocated.
+//!
+//! Processors use parts of their own, so that they do not contend for one lock.
 
 use crate::memory::quietly;
+use crate::stripe;
 use crate::tier::page::Page;
 use ddabi::request::MAX_PAGES;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, SpinLock};
 
-/// Maximum number of pages that are kept, which is the number of pages of a call. Other pages are
-/// freed.
+/// Maximum number of pages of a part: those of a call, 4 MiB. Further pages are freed.
 const SIZE: usize = MAX_PAGES as usize;
 
-/// Number of pages freed in a step.
+/// Number of pages that are given back in a step.
 const STEP: usize = 64;
 
-/// Pages in stock.
+/// A part of the stock.
 #[pin_data]
-pub(crate) struct Stock {
+#[repr(align(64))]
+struct Part {
     #[pin]
     pages: SpinLock<KVec<Page>>,
-    /// Number of pages, which can be read without the lock.
+    /// Number of pages, so that an empty part is recognised without the lock.
     count: Atomic<u64>,
 }
 
-impl Stock {
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+impl Part {
+    fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             pages <- new_spinlock!(KVec::with_capacity(SIZE, quietly())?, "Stock::pages"),
             count: Atomic::new(0),
         })
     }
-}
 
-impl ddcore::host::room::Stock<Page> for Stock {
     fn len(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
     fn add(&self, pages: &mut [Option<Page>]) {
         let mut stock = self.pages.lock();
-        for place in pages {
+        for page in pages {
             if stock.len() == SIZE {
                 break;
             }
-            if let Some(page) = place.take_if(|page| page.is_exclusive()) {
-                // The capacity is `SIZE`, which was compared above.
+            if let Some(page) = page.take_if(|page| page.is_exclusive()) {
+                // There is room, as checked above.
                 let _ = stock.push_within_capacity(page);
             }
         }
@@ -72,13 +73,54 @@ impl ddcore::host::room::Stock<Page> for Stock {
         self.count.store(stock.len() as u64, Relaxed);
         taken
     }
+}
+
+/// Pages in stock.
+pub(crate) struct Stock(Pin<KVBox<[Part]>>);
+
+impl Stock {
+    /// Creates an empty stock.
+    pub(crate) fn new() -> Result<Self> {
+        let parts = KVBox::pin_slice(|_| Part::new(), stripe::count(), quietly())?;
+        Ok(Self(parts))
+    }
+
+    /// Returns the part that the current processor uses. There is one for each number that
+    /// [`stripe::current`] returns.
+    fn own(&self) -> Option<&Part> {
+        self.0.get(stripe::current())
+    }
+}
+
+impl ddcore::host::room::Stock<Page> for Stock {
+    fn len(&self) -> u64 {
+        self.0.iter().map(Part::len).sum()
+    }
+
+    fn add(&self, pages: &mut [Option<Page>]) {
+        if let Some(part) = self.own() {
+            part.add(pages);
+        }
+    }
+
+    fn take(&self, places: &mut [Option<Page>]) -> usize {
+        self.own().map_or(0, |part| part.take(places))
+    }
+
+    fn take_any(&self, places: &mut [Option<Page>]) -> usize {
+        let mut taken = self.take(places);
+        for part in self.0.iter() {
+            taken += part.take(&mut places[taken..]);
+        }
+        taken
+    }
 
     fn give_back(&self, pages: u64) -> u64 {
         let mut given = 0;
         while given < pages {
             let mut step = [const { None }; STEP];
             let wanted = (pages - given).min(STEP as u64) as usize;
-            let got = self.take(&mut step[..wanted]);
+            let got = self.take_any(&mut step[..wanted]);
             if got == 0 {
                 break;
             }

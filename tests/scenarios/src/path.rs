@@ -2,11 +2,14 @@
 
 //! The instructions that a page costs on its way to the host and back.
 //!
-//! The machines' clocks count instructions, a nanosecond for each. Those of the processor's own work
-//! at an exit are not among them, and caches do not matter.
+//! The machines' clocks count instructions, a nanosecond for each. The processor's own work at an
+//! exit is not among them, and caches do not matter. A page is copied a byte at a time by one
+//! instruction that the emulator counts for each byte, as on processors that do so quickly.
 
-use anyhow::{Context as _, Result, ensure};
-use ddlab::{Accel, Command, Context, Guest, GuestConfig, LabConfig, Scenario, Target, Throttle};
+use anyhow::{Result, ensure};
+use ddlab::{
+    Accel, Command, Context, Guest, GuestConfig, LabConfig, Machine, Scenario, Target, Throttle,
+};
 
 use crate::{
     accounting, ddctl,
@@ -17,18 +20,19 @@ use crate::{
 /// A file leaves the guest's page cache and comes back, in runs of pages and page by page.
 pub(crate) const PATH: Scenario = Scenario {
     name: "path",
-    about: "a page costs few instructions in the host, in KVM and in the guest",
+    about: "a page that is put or read back costs few instructions in the host and in KVM",
     quick: false,
     run,
 };
 
 const CAPACITY_MIB: u64 = 128;
 const FILE: u64 = 32 << 20;
+/// Limit of the reader, which can hold half of the file.
+const LIMIT: &str = "16M";
 const READER: &str = "reader";
-/// The file's readahead, in KiB, when pages are to go in runs. Without readahead, each folio is a page
-/// and is requested by itself.
-const READAHEAD_KIB: u64 = 128;
-/// The events of a host and a guest that tell how long calls take.
+/// Number of passes after which the memory of both modules is allocated.
+const WARM: u32 = 3;
+/// The events of a host and a guest that report how long calls take.
 const CALLS: &[(&str, &str, &str)] = &[
     ("dd_put", "pool", "pages,latency_ns"),
     ("dd_get", "pool", "pages,latency_ns"),
@@ -56,126 +60,44 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let guest = stage.lab.start_guest(&config)?;
     guest.exec_ok(["mkfs.xfs", "-q", &disk.path_in_guest()])?;
     guest.mount(&disk.path_in_guest(), "/mnt", "xfs", "noatime")?;
-    guest.cgroup(READER, &[])?;
     guest.shell(format!("head -c {FILE} /dev/urandom > /mnt/file; sync"))?;
-    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
-    let device = device.trim().trim_start_matches("/dev/").to_owned();
-    let site = Site {
-        guest: &guest,
-        readahead: format!("/sys/block/{device}/queue/read_ahead_kb"),
-    };
-
-    let ways = [Way::Runs, Way::Single];
-    let alone = ways.map(|way| site.round(way));
+    guest.cgroup(READER, &[("memory.max", LIMIT)])?;
     guest.load_module(GUEST, &[])?;
     stage::attached(&guest)?;
     ddctl::run(&guest, &format!("container add {READER} --policy fifo"))?;
-    // What is allocated at first is not measured.
-    for way in ways {
-        site.round(way)?;
+    let site = Site {
+        host: stage.host(),
+        guest: &guest,
+    };
+
+    // A reader with less memory than the file: each window of its readahead comes from the host,
+    // and as many pages are reclaimed.
+    let sequential = "cat /mnt/file > /dev/null";
+    for _ in 0..WARM {
+        site.run(sequential)?;
     }
-    let mut targets = Vec::new();
-    for (way, alone) in ways.into_iter().zip(alone) {
-        let alone = alone?;
-        let sums = [
-            Sums::start(stage.host(), HOST, CALLS)?,
-            Sums::start(&guest, GUEST, CALLS)?,
-        ];
-        let with = site.round(way)?;
-        for (event, what, most) in [
-            ("dd_put", "put", way.most_of_put()),
-            ("dd_get", "got", way.most_of_get()),
-        ] {
-            let [host, calls] = [&sums[0], &sums[1]].map(|sums| Calls::of(sums, event));
-            let (host, calls) = (host?, calls?);
-            eprintln!(
-                "    {what} {}: {host:?} in the host, {calls:?} in the guest",
-                way.word()
-            );
-            way.check(&calls)?;
-            let target = |place: &str, value: f64, most: f64| {
-                let name = format!(
-                    "path: instructions for each page {what} {}, {place}",
-                    way.word()
-                );
-                Target::at_most(name, most, value, "")
-            };
-            targets.push(target("in the host's module", host.each(), most[0]));
-            targets.push(target("in the whole call", calls.each(), most[1]));
-        }
-        sums.map(Sums::end).into_iter().collect::<Result<()>>()?;
-        let more = with.leave.saturating_sub(alone.leave) as f64 / pages(FILE) as f64;
-        eprintln!(
-            "    {}: {with:?} with the module, {alone:?} without",
-            way.word()
-        );
-        targets.push(Target::at_most(
-            format!(
-                "path: instructions more for each page that leaves the guest {}",
-                way.word()
-            ),
-            way.most_to_leave(),
-            more,
-            "",
-        ));
+    let [put, got] = site.count(sequential)?;
+    let mut targets = Vec::from(put.targets("put in runs", (16.0, 128.0), [6000.0, 6500.0])?);
+    targets.extend(got.targets("got in runs", (16.0, 128.0), [6000.0, 6500.0])?);
+
+    // Without readahead, a folio is a page, and is requested by itself. `drop_caches` removes one
+    // folio after the other.
+    guest.write_file(&format!("/sys/fs/cgroup/{READER}/memory.max"), "max")?;
+    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
+    let device = device.trim().trim_start_matches("/dev/").to_owned();
+    guest.write_file(&format!("/sys/block/{device}/queue/read_ahead_kb"), "0")?;
+    let page_by_page = "perl -e 'open F, \"<\", \"/mnt/file\"; while (sysread F, $page, 4096) {}'";
+    let drop = "echo 1 > /proc/sys/vm/drop_caches";
+    for _ in 0..WARM {
+        site.run(drop)?;
+        site.run(page_by_page)?;
     }
+    let [put, _] = site.count(drop)?;
+    let [_, got] = site.count(page_by_page)?;
+    targets.extend(put.targets("put by itself", (1.0, 1.2), [12000.0, 16000.0])?);
+    targets.extend(got.targets("got by itself", (1.0, 1.2), [9000.0, 13000.0])?);
     accounting::check(stage.host())?;
     Ok(targets)
-}
-
-/// How pages go.
-#[derive(Clone, Copy)]
-enum Way {
-    /// Many in a call, as memory is reclaimed and files are read ahead.
-    Runs,
-    /// One in each call.
-    Single,
-}
-
-impl Way {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Runs => "in runs",
-            Self::Single => "by itself",
-        }
-    }
-
-    /// Checks that calls had as many pages as meant.
-    fn check(self, calls: &Calls) -> Result<()> {
-        let each = stage::ratio(calls.pages, calls.count);
-        let is_right = match self {
-            Self::Runs => each >= 16.0,
-            Self::Single => each <= 1.1,
-        };
-        ensure!(
-            is_right && calls.pages >= pages(FILE) * 9 / 10,
-            "{} pages in {} calls",
-            calls.pages,
-            calls.count
-        );
-        Ok(())
-    }
-
-    fn most_of_put(self) -> [f64; 2] {
-        match self {
-            Self::Runs => [2000.0, 3000.0],
-            Self::Single => [6000.0, 12000.0],
-        }
-    }
-
-    fn most_of_get(self) -> [f64; 2] {
-        match self {
-            Self::Runs => [2000.0, 3000.0],
-            Self::Single => [6000.0, 12000.0],
-        }
-    }
-
-    fn most_to_leave(self) -> f64 {
-        match self {
-            Self::Runs => 4000.0,
-            Self::Single => 15000.0,
-        }
-    }
 }
 
 /// Calls of a kind.
@@ -183,68 +105,75 @@ impl Way {
 struct Calls {
     count: u64,
     pages: u64,
-    instructions: u64,
+    /// Instructions in the host's module, and of the whole call in the guest.
+    instructions: [u64; 2],
 }
 
 impl Calls {
-    fn of(sums: &Sums<'_>, event: &str) -> Result<Self> {
+    fn of([host, guest]: &[Sums<'_>; 2], event: &str) -> Result<Self> {
         Ok(Self {
-            count: sums.of(event, "hitcount")?,
-            pages: sums.of(event, "pages")?,
-            instructions: sums.of(event, "latency_ns")?,
+            count: guest.of(event, "hitcount")?,
+            pages: guest.of(event, "pages")?,
+            instructions: [
+                host.of(event, "latency_ns")?,
+                guest.of(event, "latency_ns")?,
+            ],
         })
     }
 
-    fn each(&self) -> f64 {
-        stage::ratio(self.instructions, self.pages)
+    /// Checks that calls had as many pages as meant, and returns the targets.
+    fn targets(
+        &self,
+        what: &str,
+        (least, most): (f64, f64),
+        bounds: [f64; 2],
+    ) -> Result<[Target; 2]> {
+        eprintln!("    {what}: {self:?}");
+        let each = stage::ratio(self.pages, self.count);
+        ensure!(
+            (least..=most).contains(&each) && self.pages >= pages(FILE) * 9 / 10,
+            "{what}: {each} pages in a call: {self:?}"
+        );
+        let target = |place: &str, at: usize| {
+            Target::at_most(
+                format!("path: instructions for each page {what}, {place}"),
+                bounds[at],
+                stage::ratio(self.instructions[at], self.pages),
+                "",
+            )
+        };
+        Ok([
+            target("in the host's module", 0),
+            target("in the whole call", 1),
+        ])
     }
-}
-
-/// Instructions of the guest's machine while the file leaves its page cache and comes back.
-#[derive(Debug)]
-struct Round {
-    leave: u64,
-    #[expect(dead_code, reason = "it is printed")]
-    back: u64,
 }
 
 struct Site<'a> {
+    host: &'a Machine,
     guest: &'a Guest,
-    /// The file that sets the disk's readahead.
-    readahead: String,
 }
 
 impl Site<'_> {
-    /// Reads the file, makes its pages leave, and reads it again.
-    fn round(&self, way: Way) -> Result<Round> {
-        let (readahead, leave) = match way {
-            Way::Runs => (
-                READAHEAD_KIB,
-                format!("echo 512M > /sys/fs/cgroup/{READER}/memory.reclaim"),
-            ),
-            // A folio at a time leaves this way.
-            Way::Single => (0, "echo 1 > /proc/sys/vm/drop_caches".to_owned()),
-        };
-        self.guest.drop_caches(false)?;
-        self.guest
-            .write_file(&self.readahead, readahead.to_string())?;
-        let read = "cat /mnt/file > /dev/null";
-        self.timed(read)?;
-        let leave = self.timed(&format!("{leave} 2> /dev/null || true"))?;
-        Ok(Round {
-            leave,
-            back: self.timed(read)?,
-        })
+    /// Runs a line, and counts the puts and the gets that it causes.
+    fn count(&self, line: &str) -> Result<[Calls; 2]> {
+        let sums = [
+            Sums::start(self.host, HOST, CALLS)?,
+            Sums::start(self.guest, GUEST, CALLS)?,
+        ];
+        self.run(line)?;
+        let calls = ["dd_put", "dd_get"].map(|event| Calls::of(&sums, event));
+        for sums in sums {
+            sums.end()?;
+        }
+        let [put, got] = calls;
+        Ok([put?, got?])
     }
 
-    /// Runs a line in the reader's cgroup. Returns the number of instructions.
-    fn timed(&self, line: &str) -> Result<u64> {
-        let clock = "date +%s%N";
-        let line = format!("begin=$({clock}); {line}; end=$({clock}); echo $((end - begin))");
-        let output = self.guest.run_ok(&Command::shell(line).cgroup(READER))?;
-        output
-            .trim()
-            .parse()
-            .with_context(|| format!("no number: {output}"))
+    /// Runs a line in the reader's cgroup.
+    fn run(&self, line: &str) -> Result<()> {
+        self.guest
+            .run_ok(&Command::shell(line).cgroup(READER))
+            .map(drop)
     }
 }
