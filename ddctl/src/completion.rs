@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Completion of the names of VMs, containers and devices in shells.
+//!
+//! Shells insert a candidate without quotes, so that a name with other characters than those of
+//! [`word::is_plain`] is replaced by the number.
 
 use crate::{
     system::System,
-    target::{NamedVm, find_vm, name_vms, pool_name},
+    target::{find_vm, name_vms},
+    word,
 };
 use clap::Command;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
-use ddnl::{HostControl, is_hidden};
+use ddnl::HostControl;
 use std::{collections::BTreeSet, ffi::OsString};
 
 /// Names of a machine at one time.
 #[derive(Clone, Default)]
 struct Names {
-    /// VMs, without those whose name belongs to several.
+    /// VMs, by number if the name does not select one.
     vms: Vec<String>,
     /// Containers of VMs as `VM/CONTAINER`, or containers of a guest.
     containers: Vec<String>,
@@ -39,8 +43,10 @@ impl Names {
             return Self::of_host(system, &mut *host, wanted).unwrap_or_default();
         }
         let pools = system.guest().and_then(|mut guest| guest.pools());
+        let pools = pools.unwrap_or_default();
+        let containers = pools.iter().map(|pool| word::of_pool(&pools, pool));
         Self {
-            containers: unique(pools.unwrap_or_default().iter().map(pool_name)),
+            containers: sorted(containers),
             ..Self::default()
         }
     }
@@ -52,34 +58,25 @@ impl Names {
     ) -> ddnl::Result<Self> {
         let vms = name_vms(system, host.vms()?);
         let mut containers = Vec::new();
-        for name in wanted {
+        for name in wanted.iter().filter(|name| word::is_plain(name)) {
             let Ok(vm) = find_vm(&vms, name) else {
                 continue;
             };
             let pools = host.pools(Some(vm.vm.id))?;
-            let names = pools
-                .iter()
-                .map(|pool| format!("{name}/{}", pool_name(pool)));
-            containers.extend(unique(names));
+            let words = pools.iter().map(|pool| word::of_pool(&pools, pool));
+            containers.extend(sorted(words.map(|word| format!("{name}/{word}"))));
         }
-        let devices = host.devices()?;
         Ok(Self {
-            vms: unique(vms.iter().map(NamedVm::label)),
+            vms: sorted(vms.iter().map(|vm| word::of_vm(&vms, vm))),
             containers,
-            devices: devices.into_iter().map(|device| device.path).collect(),
+            devices: host.devices()?.iter().map(word::of_device).collect(),
         })
     }
 }
 
-/// Returns the names that occur only once, and that a shell can show.
-fn unique(names: impl Iterator<Item = String>) -> Vec<String> {
-    let (mut once, mut again) = (BTreeSet::new(), BTreeSet::new());
-    for name in names.filter(|name| !name.contains(is_hidden)) {
-        if !once.insert(name.clone()) {
-            again.insert(name);
-        }
-    }
-    once.difference(&again).cloned().collect()
+fn sorted(words: impl Iterator<Item = String>) -> Vec<String> {
+    let words: BTreeSet<String> = words.collect();
+    words.into_iter().collect()
 }
 
 /// Adds candidates to the arguments that take names, in all verbs.

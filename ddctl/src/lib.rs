@@ -22,6 +22,7 @@ mod target;
 mod top;
 mod value;
 mod watch;
+mod word;
 
 pub use completion::completing;
 pub use error::{Error, Kind};

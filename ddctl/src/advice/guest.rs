@@ -3,7 +3,7 @@
 //! Advice for a guest, from the curves of its containers.
 
 use super::{AdviceReport, ENOUGH, percent, refusals};
-use crate::target::pool_label;
+use crate::{target::pool_label, word};
 use ddabi::{counters::CurvePoint, genl::LinkState, pool::Store};
 use ddconf::size::show_pages;
 use ddnl::{GuestStatus, Policy, Pool};
@@ -40,10 +40,10 @@ pub(crate) fn guest(status: &GuestStatus, pools: &[Pool]) -> AdviceReport {
         return report;
     }
     for pool in pools {
-        examine(&mut report, pool);
+        examine(&mut report, pool, &word::of_pool(pools, pool));
     }
     let curved: Vec<Curved<'_>> = pools.iter().filter_map(with_curve).collect();
-    weights(&mut report, &curved);
+    weights(&mut report, pools, &curved);
     for pool in pools.iter().filter(|pool| with_curve(pool).is_none()) {
         report.unknown.push(format!(
             "Container {} has no curve of the memory tier with {ENOUGH} reads or more, so it is not \
@@ -67,7 +67,8 @@ fn with_curve(pool: &Pool) -> Option<Curved<'_>> {
     })
 }
 
-fn examine(report: &mut AdviceReport, pool: &Pool) {
+/// Examines a container, which is called `word` in commands.
+fn examine(report: &mut AdviceReport, pool: &Pool, word: &str) {
     let stats = pool.stats_or_zero();
     let label = pool_label(pool);
     let name = format!("container {label}");
@@ -81,7 +82,7 @@ fn examine(report: &mut AdviceReport, pool: &Pool) {
                  every page.",
                 stats.puts / given.max(1)
             ),
-            [format!("ddctl container set-policy {label} adaptive")],
+            [format!("ddctl container set-policy {word} adaptive")],
             "A policy that chooses pages saves the copies of those that are not read again.",
         );
     }
@@ -92,7 +93,7 @@ fn examine(report: &mut AdviceReport, pool: &Pool) {
                 format!(
                     "No share of the cache would give container {label} hits for 1 % of its reads."
                 ),
-                [format!("ddctl container set-store {label} none")],
+                [format!("ddctl container set-store {word} none")],
                 format!(
                     "The container stops storing pages. Its {} are free for the other containers.",
                     show_pages(stats.used)
@@ -103,7 +104,7 @@ fn examine(report: &mut AdviceReport, pool: &Pool) {
 }
 
 /// Compares the weights with the best division of the same memory.
-fn weights(report: &mut AdviceReport, curved: &[Curved<'_>]) {
+fn weights(report: &mut AdviceReport, pools: &[Pool], curved: &[Curved<'_>]) {
     let entitled = |one: &Curved<'_>| one.pool.stats_or_zero().entitlement;
     let whole: u64 = curved.iter().map(entitled).sum();
     let reads: u64 = curved.iter().map(|one| one.reads).sum();
@@ -125,7 +126,10 @@ fn weights(report: &mut AdviceReport, curved: &[Curved<'_>]) {
         let commands = curved.iter().zip(&shares).map(|(one, share)| {
             // A share of 0 % would stop the container from storing pages.
             let weight = (share * 10).max(1);
-            format!("ddctl set-weight {} {weight}", pool_label(one.pool))
+            format!(
+                "ddctl set-weight {} {weight}",
+                word::of_pool(pools, one.pool)
+            )
         });
         report.add(
             format!(

@@ -3,7 +3,7 @@
 //! Advice for a host. It is based on counters alone, because only guests have curves.
 
 use super::{AdviceReport, ENOUGH, percent, refusals};
-use crate::target::NamedVm;
+use crate::{target::NamedVm, word};
 use ddabi::{genl::Mode, ssd::DeviceState};
 use ddconf::size::show_pages;
 use ddnl::{Device, HostStatus, printable, reply::device_state_word};
@@ -24,7 +24,7 @@ pub(crate) fn host(view: &HostView<'_>) -> AdviceReport {
     tier(&mut report, view);
     calls(&mut report, view.status);
     for vm in view.vms {
-        examine(&mut report, vm);
+        examine(&mut report, vm, &word::of_vm(view.vms, vm));
     }
     devices(&mut report, view.devices);
     report.unknown.push(
@@ -131,15 +131,15 @@ fn calls(report: &mut AdviceReport, status: &HostStatus) {
     }
 }
 
-fn examine(report: &mut AdviceReport, named: &NamedVm) {
+/// Examines a VM, which is called `word` in commands.
+fn examine(report: &mut AdviceReport, named: &NamedVm, word: &str) {
     let vm = &named.vm;
     let stats = &vm.stats;
-    let label = printable(&named.label()).into_owned();
-    let name = format!("VM {label}");
+    let name = format!("VM {}", printable(&named.label()));
     if vm.weight == 0 && vm.ssd_weight == 0 {
         report.add(
             format!("{name} has weight 0, so nothing of it is cached."),
-            [format!("ddctl set-weight {label} 100")],
+            [format!("ddctl set-weight {word} 100")],
             "A weight above 0 gives the VM a share, which the other VMs lose in proportion.",
         );
         return;
@@ -158,7 +158,7 @@ fn examine(report: &mut AdviceReport, named: &NamedVm) {
                 percent(given, stats.puts)
             ),
             [format!(
-                "ddctl set-weight {label} {}",
+                "ddctl set-weight {word} {}",
                 (vm.weight / 2).max(1)
             )],
             "A smaller weight costs few hits and leaves room to other VMs. In the guest, a policy \
@@ -171,7 +171,7 @@ fn examine(report: &mut AdviceReport, named: &NamedVm) {
                 show_pages(vm.entitlement)
             ),
             [format!(
-                "ddctl set-weight {label} {}",
+                "ddctl set-weight {word} {}",
                 vm.weight.saturating_mul(2).min(ddabi::pool::MAX_WEIGHT)
             )],
             "A larger weight keeps its pages longer, at the cost of the other VMs.",
@@ -198,7 +198,7 @@ fn devices(report: &mut AdviceReport, devices: &[Device]) {
                     "The device {path} of the SSD tier is {}.",
                     device_state_word(device.state)
                 ),
-                [format!("ddctl ssd remove {path}")],
+                [format!("ddctl ssd remove {}", word::of_device(device))],
                 "Gets do not wait for the device, and its pages are misses until it recovers or is \
                  replaced.",
             );

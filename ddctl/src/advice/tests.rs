@@ -11,6 +11,7 @@ use ddnl::{
     fake::{FakeGuest, FakeHost},
 };
 use ddvm::vmm::Vmm;
+use std::process::Command;
 
 fn vm(id: u32, stats: PoolStats) -> NamedVm {
     NamedVm {
@@ -87,6 +88,50 @@ fn a_vm_without_hits_gets_less() {
     };
     let report = of_host(100_000, 60_000, &[vm(7, scan)]);
     assert_eq!(commands(&report), ["ddctl set-weight vm7 50"]);
+}
+
+/// Runs a command in a shell with a ddctl that prints its arguments, one a line.
+fn arguments(command: &str) -> String {
+    let script = format!("ddctl() {{ printf '%s\\n' \"$@\"; }}\n{command}\n");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+/// A user of /dev/kvm and the administrator of a guest choose names that a shell would execute.
+#[test]
+fn names_are_not_executed() {
+    let scan = PoolStats {
+        puts: 100_000,
+        evictions: 90_000,
+        gets: 1_000,
+        used: 5_000,
+        ..PoolStats::default()
+    };
+    for name in [
+        "a$(echo b)",
+        "-x",
+        "8",
+        "a/b",
+        "id:8",
+        "x;y",
+        "a b",
+        "",
+        "web",
+    ] {
+        let mut one = vm(7, scan);
+        one.vmm.name = Some(name.into());
+        let other = vm(8, PoolStats::default());
+        let report = of_host(100_000, 60_000, &[one, other]);
+        let word = if name == "web" { "web" } else { "id:7" };
+        let commands = commands(&report);
+        assert_eq!(commands.len(), 1, "{name}: {report:?}");
+        let wanted = format!("set-weight\n{word}\n50\n");
+        assert_eq!(arguments(commands[0]), wanted, "{name}");
+    }
+    let mut pool = container(7, 5_000, &[(5_000, 10)]);
+    pool.name = "x;y".into();
+    let report = of_guest(&[pool]);
+    assert_eq!(commands(&report), ["ddctl container set-store 7 none"]);
 }
 
 #[test]

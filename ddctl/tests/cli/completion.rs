@@ -3,7 +3,7 @@
 //! Candidates for shells.
 
 use crate::world::World;
-use ddnl::fake::Mood;
+use ddnl::fake::{HostState, Mood};
 use std::ffi::OsString;
 
 /// Returns the candidates for the last word of a line.
@@ -42,11 +42,60 @@ fn names_on_a_host() {
     assert_eq!(candidates(&world, "ddctl stat"), ["status", "stats"]);
     // A name that two VMs have is refused by the verbs.
     world.file("/proc/4002/cmdline", "qemu\0-name\0web\0");
-    assert_eq!(candidates(&world, "ddctl set-weight "), ["vm3"]);
-    // Names must not control the terminal.
-    world.file("/proc/4001/cmdline", "qemu\0-name\0\u{1b}[2J\0");
-    let names = candidates(&world, "ddctl set-weight ").concat();
-    assert!(!names.contains('\u{1b}'), "{names}");
+    let numbers = ["id:1", "id:2", "vm3"];
+    assert_eq!(candidates(&world, "ddctl set-weight "), numbers);
+}
+
+/// Shells insert candidates without quotes, and users choose names.
+#[test]
+fn names_that_a_shell_would_execute_are_replaced_by_numbers() {
+    let world = World::host();
+    let hostile = [
+        "a$(id)",
+        "a`id`",
+        "a;b",
+        "a|b",
+        "a&b",
+        "a>b",
+        "a b",
+        "a'b",
+        "a\"b",
+        "a\\b",
+        "a*",
+        "~a",
+        "#a",
+        "!a",
+        "{a,b}",
+        "-a",
+        "2",
+        "id:2",
+        "a/b",
+        "\u{1b}[2J",
+    ];
+    for name in hostile {
+        world.file("/proc/4001/cmdline", &format!("qemu\0-name\0{name}\0"));
+        let wanted = ["id:1", "mail", "vm3"];
+        assert_eq!(candidates(&world, "ddctl set-weight "), wanted, "{name}");
+        let container = |state: &mut HostState| state.pools[2].name = name.into();
+        world.host.with(container);
+        let found = candidates(&world, "ddctl stats mail/");
+        let wanted = match name {
+            // A container may have a name like a path.
+            "id:2" | "a/b" => format!("mail/{name}"),
+            _ => "mail/0".into(),
+        };
+        assert_eq!(found, [wanted], "{name}");
+    }
+    world.file("/dev/a;b", "");
+    world.run("ssd add /dev/a;b");
+    assert_eq!(candidates(&world, "ddctl ssd remove "), ["0"]);
+    // The VM before the slash is what the user typed.
+    world.file("/proc/4001/cmdline", "qemu\0-name\0a;b\0");
+    assert!(candidates(&world, "ddctl stats a;b/").is_empty());
+    assert_eq!(
+        candidates(&world, "ddctl stats id:1/"),
+        ["id:1/default", "id:1/nginx"]
+    );
 }
 
 #[test]
