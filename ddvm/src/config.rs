@@ -103,17 +103,36 @@ impl Config {
     /// Parses the text of a file for a machine with `memory` bytes of memory. Returns all problems,
     /// not only the first.
     pub fn parse(text: &str, memory: u64) -> Result<Self, Vec<Problem>> {
-        ddconf::parse(text, |reader, table| top(reader, table, memory))
+        ddconf::parse(text, |reader, table| top(reader, table, Some(memory)))
+    }
+
+    /// Parses the text of a file that may be meant for another machine: sizes that this one cannot
+    /// have are no problem.
+    pub fn parse_for_any(text: &str) -> Result<Self, Vec<Problem>> {
+        ddconf::parse(text, |reader, table| top(reader, table, None))
     }
 
     /// Reads a file for the machine that `meminfo` describes. The error has all problems, one per
     /// line.
     pub fn load(path: &Path, meminfo: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let memory = tier::memory(meminfo)
             .map_err(|error| format!("cannot read {}: {error}", meminfo.display()))?;
-        Self::parse(&text, memory).map_err(|problems| ddconf::list(path, &problems))
+        Self::read(path, |text| Self::parse(text, memory))
+    }
+
+    /// Reads a file that may be meant for another machine. The error has all problems, one per
+    /// line.
+    pub fn load_for_any(path: &Path) -> Result<Self, String> {
+        Self::read(path, Self::parse_for_any)
+    }
+
+    fn read(
+        path: &Path,
+        parse: impl FnOnce(&str) -> Result<Self, Vec<Problem>>,
+    ) -> Result<Self, String> {
+        let text = fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        parse(&text).map_err(|problems| ddconf::list(path, &problems))
     }
 
     /// Returns the first entry that matches a VM, and its number from 0.
@@ -145,7 +164,8 @@ impl Default for Config {
     }
 }
 
-fn top(reader: &mut Reader<'_>, table: &DeTable<'_>, memory: u64) -> Config {
+/// Reads the top table. `memory` is that of the machine which the file is for, if it is known.
+fn top(reader: &mut Reader<'_>, table: &DeTable<'_>, memory: Option<u64>) -> Config {
     let mut section = reader.section(table, "");
     let mut config = Config {
         unlisted: unlisted(&mut section),
@@ -198,7 +218,7 @@ fn socket(text: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
-fn sizes(mut section: Section<'_, '_, '_>, memory: u64) -> Sizes {
+fn sizes(mut section: Section<'_, '_, '_>, memory: Option<u64>) -> Sizes {
     let place =
         |section: &mut Section<'_, '_, '_>, key| section.value(key).map(|value| value.span());
     let capacity = place(&mut section, "capacity");
@@ -212,7 +232,11 @@ fn sizes(mut section: Section<'_, '_, '_>, memory: u64) -> Sizes {
         keep_free: section.parsed("keep-free", str::parse),
         promote_free: section.parsed("promote-free", str::parse),
     };
-    if let Err(wrong) = sizes.change(memory, None) {
+    let checked = match memory {
+        Some(memory) => sizes.change(memory, None).map(drop),
+        None => sizes.check(),
+    };
+    if let Err(wrong) = checked {
         let place = match wrong {
             Wrong::Capacity(..) => capacity,
             Wrong::Floor(..) => floor,
@@ -443,6 +467,32 @@ host.toml: line 13, column 1: this entry has no `weight`";
         let problems = problems(&text);
         let message = "line 33, column 1: the SSD tier has at most 16 devices";
         assert!(problems.contains(message), "{problems}");
+    }
+
+    /// A file that is used on several machines need not fit all of them.
+    #[test]
+    fn sizes_of_another_machine_are_told_apart_from_mistakes() {
+        let sizes = |sizes: &str| format!("[memory]\n{sizes}[[vm]]\nname = \"a\"\nweight = 1\n");
+        for elsewhere in [
+            "capacity = \"9G\"\n",
+            "capacity = \"25%\"\nfloor = \"3G\"\n",
+            "capacity = \"1G\"\nfloor = \"25%\"\n",
+            "capacity = \"1G\"\nkeep-free = \"10%\"\n",
+            "eviction-batch = \"0.00001%\"\n",
+        ] {
+            let text = sizes(elsewhere);
+            assert!(Config::parse(&text, MEMORY).is_err(), "{text}");
+            let config = Config::parse_for_any(&text).unwrap();
+            assert_eq!(config.entries.len(), 1);
+        }
+        for wrong in [
+            "capacity = \"1G\"\nfloor = \"2G\"\n",
+            "capacity = \"1G\"\nkeep-free = \"1G\"\n",
+            "eviction-batch = \"0\"\n",
+            "capacity = \"1G\"\nfloor = \"1%\"\neviction-batch = \"0\"\n",
+        ] {
+            assert!(Config::parse_for_any(&sizes(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -116,6 +116,23 @@ impl Sizes {
         *self == Self::default()
     }
 
+    /// Checks these sizes as far as that is possible without the memory of a machine: those that are
+    /// no shares.
+    pub fn check(&self) -> Result<(), Wrong> {
+        let is_fixed = |size: &Size| matches!(size, Size::Bytes(_));
+        let fixed = Self {
+            capacity: self.capacity.filter(is_fixed),
+            floor: self.floor.filter(is_fixed),
+            batch: self.batch.filter(is_fixed),
+            keep_free: self.keep_free.filter(|it| match it {
+                Threshold::Automatic => true,
+                Threshold::Size(size) => is_fixed(size),
+            }),
+            promote_free: None,
+        };
+        fixed.change(u64::MAX, None).map(drop)
+    }
+
     /// Returns these sizes as a change of the module's configuration, on a machine with `memory`
     /// bytes of memory. A floor and the room to be kept free are compared with `capacity` pages if
     /// no capacity is given.
