@@ -6,10 +6,11 @@ use crate::{
     error::{Error, Kind, Result},
     system::System,
 };
-use ddvm::{Editor, config, tier};
+use ddvm::{Editor, config, editor::LOCK, tier};
 use rustix::net::sockopt::socket_peercred;
 use serde::Deserialize;
 use std::{
+    fs,
     io::{self, BufRead, BufReader, Read},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -17,7 +18,8 @@ use std::{
 };
 
 /// Note on weights that are not saved.
-pub(crate) const NOT_SAVED: &str = "The setting is lost when the VM restarts or ddhostd reads its file; `--save` makes it permanent";
+pub(crate) const NOT_SAVED: &str =
+    "The setting is lost when the VM or ddhostd restarts; `--save` makes it permanent";
 
 /// Result of saving settings.
 pub(crate) struct Saved {
@@ -33,10 +35,12 @@ enum Daemon {
     Absent,
     /// It has no status socket, by which it is found.
     Hidden,
+    /// It reads this file instead.
+    Elsewhere(PathBuf),
 }
 
 /// Opens the file of the host for changes.
-pub(crate) fn open(system: &dyn System) -> Result<Editor> {
+pub(crate) fn open<'a>(system: &dyn System) -> Result<Editor<'a>> {
     let memory = tier::memory(&system.file("/proc/meminfo"))?;
     Editor::open(&system.file(config::PATH), memory).map_err(|problems| {
         Error::new(Kind::Failed, problems)
@@ -45,13 +49,13 @@ pub(crate) fn open(system: &dyn System) -> Result<Editor> {
 }
 
 /// Writes the file, and asks the daemon to read it.
-pub(crate) fn finish(system: &dyn System, editor: Editor) -> Result<Saved> {
+pub(crate) fn finish(system: &dyn System, editor: Editor<'_>) -> Result<Saved> {
     let (path, config) = editor
-        .save()
+        .save(&system.file(LOCK))
         .map_err(|error| Error::new(Kind::Failed, error))?;
     let daemon = match config.status_socket {
         None => Daemon::Hidden,
-        Some(socket) => reload(system, &system.file(&socket.to_string_lossy()))?,
+        Some(socket) => reload(system, &system.file(&socket.to_string_lossy()), &path)?,
     };
     Ok(Saved { path, daemon })
 }
@@ -60,7 +64,7 @@ impl Saved {
     /// Returns the message for the user.
     pub(crate) fn text(&self) -> String {
         let path = self.path.display();
-        match self.daemon {
+        match &self.daemon {
             Daemon::Read => format!("Saved in {path}, which ddhostd has read"),
             Daemon::Absent => {
                 format!("Saved in {path}, which ddhostd applies at its next start")
@@ -69,6 +73,12 @@ impl Saved {
                 "Saved in {path}; ddhostd has no status socket: run `systemctl reload \
                  doubledecker-ddhostd`"
             ),
+            Daemon::Elsewhere(other) => {
+                format!(
+                    "Saved in {path}, but ddhostd was started with {}",
+                    other.display()
+                )
+            }
         }
     }
 
@@ -88,10 +98,12 @@ const MOST_BYTES: u64 = 64 << 20;
 struct Report {
     loads: u64,
     refused: Option<String>,
+    /// The file that it reads.
+    file: Option<PathBuf>,
 }
 
-/// Asks the daemon to read its file, and waits until it has.
-fn reload(system: &dyn System, socket: &Path) -> Result<Daemon> {
+/// Asks the daemon to read its file, and waits until it has, if its file is `path`.
+fn reload(system: &dyn System, socket: &Path, path: &Path) -> Result<Daemon> {
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(
             Kind::Failed,
@@ -120,6 +132,9 @@ fn reload(system: &dyn System, socket: &Path) -> Result<Daemon> {
         serde_json::from_str(&line).map_err(|error| failed(&error))
     };
     let before = next()?;
+    if let Some(file) = before.file.filter(|file| !is_same(file, path)) {
+        return Ok(Daemon::Elsewhere(file));
+    }
     system.hang_up(peer.pid).map_err(|error| failed(&error))?;
     loop {
         let report = next()?;
@@ -133,4 +148,9 @@ fn reload(system: &dyn System, socket: &Path) -> Result<Daemon> {
             };
         }
     }
+}
+
+/// Returns whether two paths lead to the same file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other || fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).ok() == Some(one))
 }

@@ -5,7 +5,8 @@
 //!
 //! - [`vmm`]: the names of a VM, from the process of its VMM;
 //! - [`config`]: `/etc/doubledecker/host.toml`, with [`selector`] for the VMs that an entry is for;
-//! - [`editor`]: changes of that file which keep comments and order;
+//! - [`document`]: changes of that file which keep comments and order, and [`editor`], which makes
+//!   them while other programs change the file too;
 //! - [`tier`]: sizes of the memory tier, and which of them are possible;
 //! - [`ssd`]: settings of the SSD tier.
 //!
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod document;
 pub mod editor;
 pub mod selector;
 pub mod ssd;

@@ -22,14 +22,6 @@ impl Selector {
         *self == Self::default()
     }
 
-    /// Returns the selector of the VMs with exactly this name.
-    pub fn of_name(name: &str) -> Result<Self, String> {
-        Ok(Self {
-            name: Some(Pattern::name(&globset::escape(name))?),
-            ..Self::default()
-        })
-    }
-
     /// Returns whether a VM matches all patterns. A name or uuid that is not known matches none.
     pub fn matches(&self, vmm: &Vmm) -> bool {
         let one = |pattern: &Option<Pattern>, text: &Option<String>| match (pattern, text) {
@@ -37,17 +29,21 @@ impl Selector {
             (Some(_), None) => false,
             (None, _) => true,
         };
-        let below = |pattern: &Pattern, cgroup: &str| {
-            let ends = cgroup.match_indices('/').map(|(at, _)| at).skip(1);
-            let mut ends = ends.chain([cgroup.len()]);
-            ends.any(|end| pattern.glob.is_match(&cgroup[..end]))
-        };
         let cgroup = match (&self.cgroup, &vmm.cgroup) {
-            (Some(pattern), Some(cgroup)) => below(pattern, cgroup),
+            (Some(pattern), Some(cgroup)) => pattern.is_above(cgroup),
             (Some(_), None) => false,
             (None, _) => true,
         };
         cgroup && one(&self.name, &vmm.name) && one(&self.uuid, &vmm.uuid)
+    }
+
+    /// Returns whether a VM that is not registered, so that only its name is known, may match. A VM
+    /// is not taken for one that is selected by its uuid alone.
+    pub fn may_match(&self, name: &str) -> bool {
+        match &self.name {
+            Some(pattern) => pattern.glob.is_match(name),
+            None => self.uuid.is_none(),
+        }
     }
 
     /// Returns the patterns as the file has them.
@@ -78,6 +74,23 @@ impl Pattern {
     /// Parses a pattern of names.
     pub fn name(text: &str) -> Result<Self, String> {
         Self::compile(text, &mut GlobBuilder::new(text))
+    }
+
+    /// Returns the pattern of exactly this name.
+    pub fn exactly(name: &str) -> Result<Self, String> {
+        Self::name(&globset::escape(name))
+    }
+
+    /// Returns the pattern as the file has it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns whether a cgroup, or one above it, matches.
+    pub fn is_above(&self, cgroup: &str) -> bool {
+        let ends = cgroup.match_indices('/').map(|(at, _)| at).skip(1);
+        let mut ends = ends.chain([cgroup.len()]);
+        ends.any(|end| self.glob.is_match(&cgroup[..end]))
     }
 
     /// Parses a pattern of uuids, in which capital and small letters are equal.
@@ -194,10 +207,9 @@ mod tests {
     #[test]
     fn a_name_is_taken_as_it_is() {
         for name in ["web", "a*b", "[x]", "{a,b}", "a?", r"a\b", "!"] {
-            let selector = Selector::of_name(name).unwrap();
-            assert!(selector.matches(&vm(Some(name), None, None)), "{name}");
+            let pattern = Pattern::exactly(name).unwrap();
+            assert!(pattern.glob.is_match(name), "{name}");
         }
-        let selector = Selector::of_name("a*").unwrap();
-        assert!(!selector.matches(&vm(Some("ab"), None, None)));
+        assert!(!Pattern::exactly("a*").unwrap().glob.is_match("ab"));
     }
 }

@@ -100,7 +100,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let mut result = Ok(());
     match editor.map(|editor| save::finish(context.system, editor)) {
         None => {
-            text += "The setting is lost when the module is loaded again or ddhostd reads its file; \
+            text += "The setting is lost when the module is loaded again or ddhostd restarts; \
                          `--save` makes it permanent\n";
         }
         Some(Ok(saved)) => {
@@ -115,10 +115,10 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
 }
 
 /// Changes the file of the host in memory.
-fn edit(context: &Context<'_>, sizes: &Sizes) -> Result<Editor> {
+fn edit<'a>(context: &Context<'_>, sizes: &'a Sizes) -> Result<Editor<'a>> {
     let mut editor = save::open(context.system)?;
     editor
-        .set_sizes(sizes)
+        .change(|file| file.set_sizes(sizes))
         .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
     Ok(editor)
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange, Side, VmChange};
-use ddvm::{Editor, Vmm, config::Weights};
+use ddvm::{Editor, config::Weights, selector::Pattern};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
@@ -26,6 +26,7 @@ use ddvm::{Editor, Vmm, config::Weights};
     "\n  ddctl set-weight web 200            on a host: VM web",
     "\n  ddctl set-weight web mail 70 --save  on a host: two VMs, and keep it",
     "\n  ddctl set-weight db 70 --save --later  on a host: a VM that may not be running",
+    "\n  ddctl set-weight db 70 --save --cgroup /machine.slice  only a VM of libvirt",
     "\n  ddctl set-weight nginx 300           in a guest: container nginx",
 ))]
 pub(crate) struct Arguments {
@@ -44,6 +45,12 @@ pub(crate) struct Arguments {
     /// Take names of VMs that are not registered, too: they get the weight when they register
     #[arg(long, requires = "save")]
     later: bool,
+    /// Take only VMs in this cgroup, and write it into the file beside their names
+    ///
+    /// Any user who may open /dev/kvm can start a VM with the name of another one, but cannot choose
+    /// its cgroup. The cgroup is a path below the root of cgroup v2, or a pattern.
+    #[arg(long, value_name = "CGROUP", requires = "save", value_parser = Pattern::cgroup)]
+    cgroup: Option<Pattern>,
 }
 
 /// The meaning of a target on a host.
@@ -96,7 +103,15 @@ fn vms(
         Some(host) => host.vms()?,
         None => Vec::new(),
     };
-    let vms = name_vms(context.system, registered);
+    let mut vms = name_vms(context.system, registered);
+    if let Some(pattern) = &arguments.cgroup {
+        vms.retain(|vm| {
+            vm.vmm
+                .cgroup
+                .as_ref()
+                .is_some_and(|cgroup| pattern.is_above(cgroup))
+        });
+    }
     let subjects: Vec<Subject<'_>> = arguments
         .targets
         .iter()
@@ -116,7 +131,12 @@ fn vms(
         ssd: arguments.ssd,
     };
     let editor = match arguments.save {
-        true => Some(edit(context, &subjects, weights)?),
+        true => Some(edit(
+            context,
+            &subjects,
+            arguments.cgroup.as_ref(),
+            weights,
+        )?),
         false => None,
     };
     let mut done = Done::default();
@@ -187,17 +207,19 @@ fn absent<'a>(vms: &[NamedVm], target: &'a str) -> Option<&'a str> {
 }
 
 /// Changes the file of the host in memory. VMs are kept by their names.
-fn edit(context: &Context<'_>, subjects: &[Subject<'_>], weights: Weights) -> Result<Editor> {
+fn edit<'a>(
+    context: &Context<'_>,
+    subjects: &'a [Subject<'a>],
+    cgroup: Option<&'a Pattern>,
+    weights: Weights,
+) -> Result<Editor<'a>> {
     let mut editor = save::open(context.system)?;
     for subject in subjects {
-        let vmm = match subject {
-            Subject::Vm(target) => target.vmm.clone(),
-            Subject::Name(name) => Vmm {
-                name: Some((*name).into()),
-                ..Vmm::default()
-            },
+        let (name, vmm) = match subject {
+            Subject::Vm(target) => (target.vmm.name.as_deref(), Some(&target.vmm)),
+            Subject::Name(name) => (Some(*name), None),
         };
-        let Some(name) = &vmm.name else {
+        let Some(name) = name else {
             return Err(Error::new(
                 Kind::Usage,
                 format!(
@@ -208,7 +230,7 @@ fn edit(context: &Context<'_>, subjects: &[Subject<'_>], weights: Weights) -> Re
             .hint("give the VM a name, or write an entry for its cgroup into the file by hand"));
         };
         editor
-            .set_weights(name, &vmm, weights)
+            .change(move |file| file.set_weights(name, vmm, cgroup, weights))
             .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
     }
     Ok(editor)

@@ -9,6 +9,7 @@ use crate::{
     output::{Frame, Table},
     report::{DeviceReport, DevicesReport, SsdSettingsReport},
     save,
+    system::System,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use ddabi::ssd::Waiting;
@@ -18,7 +19,8 @@ use ddnl::{
     reply::{device_state_word, waiting_word},
 };
 use ddvm::{
-    Editor,
+    Config, Editor, config,
+    document::Document,
     ssd::{self, DEADLINES, Rate},
 };
 use serde::Serialize;
@@ -160,8 +162,9 @@ fn add(context: &mut Context<'_>, arguments: &AddArguments) -> Result<()> {
         )
         .hint(if_not_needed(arguments)));
     }
+    let system = context.system;
     let editor = edit(context, arguments.save, |editor| {
-        editor.set_device(path, is_it(context, path), None)
+        editor.change(|file| file.set_device(path, is_it(system, path), None))
     })?;
     let id = host.control.add_device(path)?;
     let text = format!("Added {path} to the SSD tier as device {id}\n");
@@ -185,11 +188,26 @@ fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> 
     let mut host = context.host("ssd remove")?;
     let devices = host.control.devices()?;
     let device = find(&devices, &arguments.device)?;
+    let system = context.system;
+    let mut was_listed = false;
     let editor = edit(context, arguments.save, |editor| {
-        editor.remove_device(is_it(context, &device.path))
+        was_listed = editor.change(|file| file.remove_device(is_it(system, &device.path)))?;
+        Ok(())
     })?;
-    eviction::remove_device(context.system, &mut *host.control, device.id)?;
-    let text = format!("Removed {} from the SSD tier\n", device.path);
+    eviction::remove_device(system, &mut *host.control, device.id)?;
+    let mut text = format!("Removed {} from the SSD tier\n", device.path);
+    let file = config::PATH;
+    if !arguments.save && is_listed(system, &device.path) {
+        text += &format!(
+            "ddhostd adds it again when it restarts, because {file} lists it; `--save` removes it \
+             there as well\n"
+        );
+    }
+    // There is nothing to save then.
+    let editor = editor.filter(|_| was_listed);
+    if arguments.save && !was_listed {
+        text += &format!("{file} does not list it, and is not changed\n");
+    }
     finish(context, editor, text, |saved| DeviceReport {
         device: device.id,
         path: device.path.clone(),
@@ -197,12 +215,20 @@ fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> 
     })
 }
 
+/// Returns whether the file of the host lists a device.
+fn is_listed(system: &dyn System, path: &str) -> bool {
+    // ddhostd adds no device if the file is missing or wrong.
+    let config = Config::load_for_any(&system.file(config::PATH));
+    let is_it = is_it(system, path);
+    config.is_ok_and(|config| config.ssd.devices.iter().any(|listed| is_it(&listed.path)))
+}
+
 /// Changes the file of the host in memory, if that is wanted.
-fn edit(
+fn edit<'a>(
     context: &Context<'_>,
     is_wanted: bool,
-    change: impl FnOnce(&mut Editor) -> std::result::Result<(), String>,
-) -> Result<Option<Editor>> {
+    change: impl FnOnce(&mut Editor<'a>) -> std::result::Result<(), String>,
+) -> Result<Option<Editor<'a>>> {
     if !is_wanted {
         return Ok(None);
     }
@@ -213,8 +239,7 @@ fn edit(
 }
 
 /// Returns whether a path leads to a device, by any of its names.
-fn is_it<'a>(context: &'a Context<'_>, path: &'a str) -> impl Fn(&str) -> bool {
-    let system = context.system;
+fn is_it<'a>(system: &'a dyn System, path: &'a str) -> impl Fn(&str) -> bool + 'a {
     move |other| ssd::is_same(&system.file(other), &system.file(path))
 }
 
@@ -222,7 +247,7 @@ fn is_it<'a>(context: &'a Context<'_>, path: &'a str) -> impl Fn(&str) -> bool {
 /// gets the path of the file if it was written.
 fn finish<R: Serialize>(
     context: &mut Context<'_>,
-    editor: Option<Editor>,
+    editor: Option<Editor<'_>>,
     mut text: String,
     report: impl FnOnce(Option<PathBuf>) -> R,
 ) -> Result<()> {
@@ -289,19 +314,21 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         None => None,
     };
     let budget = device.zip(arguments.write_budget);
-    let editor = edit(context, arguments.save, |editor| {
+    let system = context.system;
+    let change = |file: &mut Document| {
         if let Some((device, rate)) = budget {
             let path = &device.path;
-            editor.set_device(path, is_it(context, path), Some(rate))?;
+            file.set_device(path, is_it(system, path), Some(rate))?;
         }
         if let Some(wait) = arguments.wait {
-            editor.set_wait(wait.waiting())?;
+            file.set_wait(wait.waiting())?;
         }
         match arguments.deadline {
-            Some(deadline) => editor.set_deadline(deadline),
+            Some(deadline) => file.set_deadline(deadline),
             None => Ok(()),
         }
-    })?;
+    };
+    let editor = edit(context, arguments.save, |editor| editor.change(change))?;
     if let Some((device, rate)) = budget {
         let pages = rate.pages(device.stats.places);
         host.control.set_write_budget(device.id, pages)?;

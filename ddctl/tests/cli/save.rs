@@ -3,7 +3,7 @@
 //! Tests of settings that are saved: the file, and the daemon that reads it.
 
 use crate::world::World;
-use ddnl::fake::Mood;
+use ddnl::fake::{HostState, Mood};
 use insta::assert_snapshot;
 use rustix::process::getpid;
 use std::{
@@ -89,6 +89,43 @@ fn weights_of_vms_to_come_are_kept() {
     assert!(guest.contains("`--save` works on the host"), "{guest}");
 }
 
+/// Users choose names of VMs, but not their cgroups.
+#[test]
+fn weights_of_a_cgroup_are_not_for_others() {
+    let guarded = "[[vm]]\nname = \"web\"\ncgroup = \"/machine.slice\"\nweight = 3\n";
+    let world = World::host();
+    world.file("/proc/4001/cgroup", "0::/machine.slice/a.scope\n");
+    world.file("/proc/4002/cmdline", "qemu\0-name\0web\0");
+    world.file(
+        "/proc/4002/cgroup",
+        "0::/user.slice/user-1000.slice/a.scope\n",
+    );
+    world.file(FILE, guarded);
+    let set = |line: &str| {
+        let outcome = world.outcome(line);
+        assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{line}");
+        let weights = |state: &mut HostState| [state.vms[0].weight, state.vms[1].weight];
+        (text(&world), world.host.with(weights))
+    };
+    let with = |weight: u32| guarded.replace('3', &weight.to_string());
+    let line = "set-weight id:1 9 --save";
+    assert_eq!(set(line), (with(9), [9, 40]));
+    // The name alone is that of two VMs.
+    let line = "set-weight web 8 --save --later --cgroup /machine.slice";
+    assert_eq!(set(line), (with(8), [8, 40]));
+    let stranger = |pid: u32| {
+        let cgroup = "0::/user.slice/user-1000.slice/a.scope\n";
+        world.file(&format!("/proc/{pid}/cgroup"), cgroup);
+    };
+    stranger(4001);
+    let line = "set-weight name:web 7 --save --later --cgroup /machine.slice";
+    assert_eq!(set(line), (with(7), [8, 40]));
+    let gone = world.outcome("set-weight id:1 7 --save --cgroup /machine.slice");
+    assert_eq!(gone.code, 5, "{}", gone.err);
+    let usage = world.outcome("set-weight id:1 7 --cgroup /machine.slice");
+    assert_eq!(usage.code, 2, "{}", usage.err);
+}
+
 #[test]
 fn sizes_are_kept() {
     let world = World::host();
@@ -145,6 +182,56 @@ fn a_device_has_one_entry_by_all_its_names() {
     assert!(text(&world).ends_with(one), "{}", text(&world));
     world.run("ssd remove /dev/nvme0n1 --save");
     assert!(!text(&world).contains("device"), "{}", text(&world));
+}
+
+/// `--save` is not said to have had an effect that it had not.
+#[test]
+fn a_device_that_is_removed_may_be_listed_or_not() {
+    let world = World::host();
+    let removed = "Removed /dev/nvme0n1 from the SSD tier\n";
+    for (file, line, more) in [
+        ("", "ssd remove 0", ""),
+        (
+            "",
+            "ssd remove 0 --save",
+            "/etc/doubledecker/host.toml does not list it, and is not changed\n",
+        ),
+        (
+            "[[ssd.device]]\npath = \"/dev/nvme0n1\"\n",
+            "ssd remove 0",
+            "ddhostd adds it again when it restarts, because /etc/doubledecker/host.toml lists \
+             it; `--save` removes it there as well\n",
+        ),
+    ] {
+        world.file("/dev/nvme0n1", "");
+        world.run("ssd add /dev/nvme0n1");
+        world.file(FILE, file);
+        let outcome = world.outcome(line);
+        assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
+        assert_eq!(outcome.out, format!("{removed}{more}"));
+        assert_eq!(text(&world), file);
+        world.host.with(|state| state.devices.clear());
+    }
+}
+
+/// A daemon that was started by hand may read another file.
+#[test]
+fn a_daemon_with_another_file_is_not_asked() {
+    let world = World::host();
+    world.file(FILE, TEXT);
+    let socket = world.file_path(SOCKET);
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(socket).unwrap();
+    let daemon = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let report = "{\"loads\": 4, \"refused\": null, \"file\": \"/srv/host.toml\"}\n";
+        stream.write_all(report.as_bytes()).unwrap();
+    });
+    let outcome = world.outcome("set-weight web 70 --save");
+    assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
+    let end = "host.toml, but ddhostd was started with /srv/host.toml\n";
+    assert!(outcome.out.ends_with(end), "{}", outcome.out);
+    daemon.join().unwrap();
 }
 
 #[test]
