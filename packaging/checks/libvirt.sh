@@ -51,7 +51,7 @@ trap 'kill "$(cat "$work/pid")"; rm -rf "$work" /etc/libvirt/qemu/web.xml' EXIT
 # The daemon listens before it detaches.
 virsh --connect qemu:///system define "$work/domain.xml"
 virsh --connect qemu:///system start --paused web
-[ "$(cat "$work/calls")" = 'set-weight --save --later --ssd 50 name:web 300' ]
+[ "$(cat "$work/calls")" = 'set-weight --save --later --cgroup /machine.slice --ssd 50 name:web 300' ]
 
 # A restored domain is started like one that is migrated from another host. The hook gets a weight
 # that was changed in between.
@@ -59,7 +59,7 @@ virsh --connect qemu:///system save web "$work/state"
 virsh --connect qemu:///system save-image-dumpxml "$work/state" | sed 's/weight="300"/weight="70"/' \
     >"$work/changed.xml"
 virsh --connect qemu:///system restore "$work/state" --xml "$work/changed.xml" --paused
-[ "$(tail -n 1 "$work/calls")" = 'set-weight --save --later --ssd 50 name:web 70' ]
+[ "$(tail -n 1 "$work/calls")" = 'set-weight --save --later --cgroup /machine.slice --ssd 50 name:web 70' ]
 [ "$(wc -l <"$work/calls")" = 2 ]
 virsh --connect qemu:///system dumpxml web >"$work/running.xml"
 virsh --connect qemu:///system destroy web
@@ -68,5 +68,5 @@ virsh --connect qemu:///system destroy web
 virsh --connect qemu:///system metadata web --uri urn:doubledecker:1 --key dd \
     --set '<cache weight="20"/>' --config
 virsh --connect qemu:///system start --paused web
-[ "$(tail -n 1 "$work/calls")" = 'set-weight --save --later name:web 20' ]
+[ "$(tail -n 1 "$work/calls")" = 'set-weight --save --later --cgroup /machine.slice name:web 20' ]
 virsh --connect qemu:///system destroy web

@@ -48,16 +48,36 @@ const START: [&str; 4] = ["web", "start", "begin", "-"];
 
 #[test]
 fn a_domain_that_starts_gets_its_weight() {
-    let call = "set-weight --save --later --ssd 50 name:web 300\n";
+    let call = "set-weight --save --later --cgroup /machine.slice --ssd 50 name:web 300\n";
     assert_eq!(hook(&START, DOMAIN.as_bytes(), 0), call);
     // The weight in the SSD tier is the same unless it is given.
     let both = DOMAIN.replace(" ssd-weight=\"50\"", "");
-    let call = "set-weight --save --later name:web 300\n";
+    let call = "set-weight --save --later --cgroup /machine.slice name:web 300\n";
     assert_eq!(hook(&START, both.as_bytes(), 0), call);
     // The name is passed as one argument, even if it looks like an option.
     let odd = ["--host", "start", "begin", "-"];
-    let call = "set-weight --save --later --ssd 50 name:--host 300\n";
+    let call = "set-weight --save --later --cgroup /machine.slice --ssd 50 name:--host 300\n";
     assert_eq!(hook(&odd, DOMAIN.as_bytes(), 0), call);
+}
+
+/// The weight is for VMs of libvirt only, because other users can choose the same name.
+#[test]
+fn the_cgroup_is_that_of_the_partition() {
+    assert_eq!(DOMAIN.matches("<partition>/machine</partition>").count(), 1);
+    for (partition, cgroup) in [
+        ("/machine", "/machine.slice"),
+        ("/machine/shop", "/machine.slice"),
+        ("/shop", "/shop.slice"),
+        ("/shop.slice/a", "/shop.slice"),
+    ] {
+        let other = DOMAIN.replace(">/machine<", &format!(">{partition}<"));
+        let call = format!("set-weight --save --later --cgroup {cgroup} --ssd 50 name:web 300\n");
+        assert_eq!(hook(&START, other.as_bytes(), 0), call);
+    }
+    for wrong in ["", "/", "shop", "/*", "/a-b", "/a{b,c}", "/../shop", "/ /a"] {
+        let other = DOMAIN.replace(">/machine<", &format!(">{wrong}<"));
+        assert_eq!(hook(&START, other.as_bytes(), 0), "", "{wrong}");
+    }
 }
 
 #[test]
