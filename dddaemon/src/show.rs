@@ -7,13 +7,7 @@ use crate::{
     status::{self, Socket},
 };
 use serde::Serialize;
-use std::{
-    future::pending,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::pending, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, UnixStream},
     sync::watch,
@@ -26,10 +20,9 @@ use tracing::{info, warn};
 pub struct Show<R> {
     reports: watch::Sender<Arc<R>>,
     write: Write<R>,
-    path: Option<PathBuf>,
     socket: Option<Socket>,
-    address: Option<SocketAddr>,
-    page: Option<JoinHandle<()>>,
+    page: Option<(SocketAddr, JoinHandle<()>)>,
+    troubles: Vec<String>,
 }
 
 impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
@@ -38,40 +31,53 @@ impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
         Self {
             reports: watch::Sender::new(Arc::default()),
             write,
-            path: None,
             socket: None,
-            address: None,
             page: None,
+            troubles: Vec::new(),
         }
     }
 
-    /// Opens the socket and the page if the configuration has them. If one of them cannot be
-    /// opened, this is logged, and the daemon continues without it.
+    /// Opens the socket and the page if the configuration has them and they are not open yet. If
+    /// one of them cannot be opened, this is logged once, and the daemon continues without it until
+    /// the next call, because the reason may be temporary: an address that the network does not have
+    /// yet, or a port that another program uses.
     pub async fn open(&mut self, socket: Option<&Path>, metrics: Option<SocketAddr>) {
-        if self.path.as_deref() != socket {
-            self.path = socket.map(Into::into);
+        let mut troubles = Vec::new();
+        if self.socket.as_ref().map(Socket::path) != socket {
             self.socket = None;
-            if let Some(path) = &self.path {
+            if let Some(path) = socket {
                 match Socket::open(path) {
                     Ok(socket) => self.socket = Some(socket),
-                    Err(error) => warn!("no status socket at {}: {error}", path.display()),
+                    Err(error) => {
+                        troubles.push(format!("no status socket at {}: {error}", path.display()));
+                    }
                 }
             }
         }
-        if self.address != metrics {
-            self.address = metrics;
+        if self.page.as_ref().map(|(address, _)| *address) != metrics {
             self.close_page();
-            if let Some(address) = self.address {
+            if let Some(address) = metrics {
                 match TcpListener::bind(address).await {
                     Ok(listener) => {
                         info!("metrics at http://{address}/metrics");
                         let page = metrics::serve(listener, self.reports.subscribe(), self.write);
-                        self.page = Some(tokio::spawn(page));
+                        self.page = Some((address, tokio::spawn(page)));
                     }
-                    Err(error) => warn!("no metrics at {address}: {error}"),
+                    Err(error) => troubles.push(format!("no metrics at {address}: {error}")),
                 }
             }
         }
+        for trouble in &troubles {
+            if !self.troubles.contains(trouble) {
+                warn!("{trouble}");
+            }
+        }
+        self.troubles = troubles;
+    }
+
+    /// Returns why the socket or the page could not be opened.
+    pub fn troubles(&self) -> &[String] {
+        &self.troubles
     }
 
     /// Waits for a reader of the socket. No reader is lost if the future is dropped.
@@ -104,7 +110,7 @@ impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
 
 impl<R> Show<R> {
     fn close_page(&mut self) {
-        if let Some(page) = self.page.take() {
+        if let Some((_, page)) = self.page.take() {
             page.abort();
         }
     }
@@ -113,5 +119,65 @@ impl<R> Show<R> {
 impl<R> Drop for Show<R> {
     fn drop(&mut self) {
         self.close_page();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exposition::Page;
+    use std::fs;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    fn page(report: &u32, page: &mut Page) {
+        page.gauge("x", "X").add(&Default::default(), *report);
+    }
+
+    /// The address may be missing, or in use, when the machine boots.
+    #[tokio::test]
+    async fn a_page_that_could_not_be_opened_is_opened_later() {
+        let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = other.local_addr().unwrap();
+        let mut show = Show::new(page);
+        for _ in 0..2 {
+            show.open(None, Some(address)).await;
+            let trouble = format!("no metrics at {address}: ");
+            assert_eq!(show.troubles().len(), 1);
+            assert!(show.troubles()[0].starts_with(&trouble));
+        }
+        drop(other);
+        show.open(None, Some(address)).await;
+        assert!(show.troubles().is_empty());
+        show.publish(|| 7);
+        let scrape = async || {
+            let mut stream = TcpStream::connect(address).await?;
+            let request = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+            stream.write_all(request.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.map(|_| answer)
+        };
+        assert!(scrape().await.unwrap().ends_with("\nx 7\n"));
+        // It stays open.
+        show.open(None, Some(address)).await;
+        assert!(show.troubles().is_empty());
+        assert!(scrape().await.unwrap().ends_with("\nx 7\n"));
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_could_not_be_opened_is_opened_later() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("sock");
+        fs::create_dir(&path).unwrap();
+        let mut show = Show::new(page);
+        show.open(Some(&path), None).await;
+        assert_eq!(show.troubles().len(), 1);
+        fs::remove_dir(&path).unwrap();
+        show.open(Some(&path), None).await;
+        assert!(show.troubles().is_empty() && path.exists());
+        show.open(None, None).await;
+        assert!(!path.exists());
     }
 }

@@ -54,6 +54,11 @@ impl Socket {
         })
     }
 
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Waits for a reader. No reader is lost if the future is dropped.
     pub async fn reader(&self) -> io::Result<UnixStream> {
         Ok(self.listener.accept().await?.0)

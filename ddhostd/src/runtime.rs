@@ -182,7 +182,6 @@ impl<M: Module, S: Service> Runtime<M, S> {
 
     /// Runs until asked to stop. VMs keep their weights then.
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<()> {
-        self.open_show().await;
         let mut pulse = Pulse::new(&self.service);
         self.look().await;
         self.service.ready();
@@ -266,6 +265,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
 
     /// Asks the module, and sets what is due.
     async fn look(&mut self) {
+        self.open_show().await;
         match self.ask().await {
             Ok(()) => {
                 self.state.absent = None;
@@ -430,7 +430,6 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 self.state.sizes = None;
                 self.disks = disks(&config);
                 self.keeper.reload(config);
-                self.open_show().await;
                 self.warn();
             }
             Err(problems) => {
@@ -482,6 +481,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let troubles: Vec<String> = [&self.state.absent, &self.state.sizes]
             .into_iter()
             .flatten()
+            .chain(self.show.troubles())
             .cloned()
             .chain(of_devices)
             .chain(of_vms)

@@ -224,6 +224,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
             }
         }
         if news {
+            // What could not be opened before may be possible now.
+            self.open_show().await;
             // Without targets nothing is measured, so that only lists and changes alter the report.
             self.show.publish(|| self.shown());
         }

@@ -392,6 +392,28 @@ async fn scrape(address: SocketAddr, accept: &str) -> String {
     page
 }
 
+/// The port may be in use when the daemon starts.
+#[test]
+fn metrics_that_cannot_be_served_are_a_trouble_and_tried_again() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let file = format!("metrics = \"{address}\"\n");
+    Bench::run(
+        &file,
+        |_| {},
+        async |bench, mut reports| {
+            let report = reports.until(|report| !report.healthy).await;
+            let trouble = format!("no metrics at {address}: ");
+            assert!(report.troubles[0].starts_with(&trouble), "{report}");
+            drop(other);
+            bench.look().await;
+            reports.until(|report| report.healthy).await;
+            let page = scrape(address, "text/plain").await;
+            assert!(page.contains("\nddhostd_healthy 1\n"), "{page}");
+        },
+    );
+}
+
 #[test]
 fn metrics_are_served() {
     let begin = |world: &World| {
