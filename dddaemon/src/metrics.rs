@@ -12,10 +12,18 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::watch,
+    task::JoinHandle,
     time::timeout,
 };
 
@@ -30,32 +38,54 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The most scrapes at a time.
 const MOST_SCRAPES: usize = 4;
 
+/// A connection that is being served.
+struct Connection {
+    task: JoinHandle<()>,
+    /// Whether the scraper has sent its request.
+    has_asked: Arc<AtomicBool>,
+}
+
 /// Serves the page until dropped.
 pub async fn serve<R: Send + Sync + 'static>(
     listener: TcpListener,
     reports: watch::Receiver<Arc<R>>,
     write: Write<R>,
 ) {
-    let free = Arc::new(Semaphore::new(MOST_SCRAPES));
+    // The oldest comes first.
+    let mut connections: Vec<Connection> = Vec::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // The process may be out of descriptors, for example, which can be temporary.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
-            let reports = reports.clone();
-            tokio::spawn(async move {
-                // The connection of a scraper that takes too long is closed.
-                let _ = timeout(PATIENCE, answer(stream, reports, write)).await;
-                drop(permit);
-            });
+        connections.retain(|connection| !connection.task.is_finished());
+        if connections.len() >= MOST_SCRAPES {
+            // A connection without a request must not keep scrapers out.
+            let is_idle = |one: &Connection| !one.has_asked.load(Ordering::Relaxed);
+            match connections.iter().position(is_idle) {
+                Some(at) => connections.remove(at).task.abort(),
+                None => continue,
+            }
         }
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let answer = answer(stream, reports.clone(), write, Arc::clone(&has_asked));
+        let task = tokio::spawn(async move {
+            // The connection of a scraper that takes too long is closed.
+            let _ = timeout(PATIENCE, answer).await;
+        });
+        connections.push(Connection { task, has_asked });
     }
 }
 
-async fn answer<R>(stream: TcpStream, reports: watch::Receiver<Arc<R>>, write: Write<R>) {
+async fn answer<R>(
+    stream: TcpStream,
+    reports: watch::Receiver<Arc<R>>,
+    write: Write<R>,
+    has_asked: Arc<AtomicBool>,
+) {
     let service = service_fn(|request: Request<Incoming>| {
+        has_asked.store(true, Ordering::Relaxed);
         let report = Arc::clone(&reports.borrow());
         async move { Ok::<_, Infallible>(respond(&request, &*report, write)) }
     });
@@ -137,6 +167,28 @@ mod tests {
             open.ends_with("# TYPE x counter\nx_total 7\n# EOF\n"),
             "{open}"
         );
+    }
+
+    #[tokio::test]
+    async fn idle_connections_do_not_keep_scrapers_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let sender = watch::Sender::new(Arc::new(7));
+        let server = tokio::spawn(serve(listener, sender.subscribe(), write));
+        let mut idle = Vec::new();
+        for _ in 0..2 * MOST_SCRAPES {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut scraper = TcpStream::connect(address).await.unwrap();
+        let request = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+        scraper.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        scraper.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("\nx_total 7\n"), "{answer}");
+        // The oldest was closed.
+        let mut nothing = Vec::new();
+        assert_eq!(idle[0].read_to_end(&mut nothing).await.unwrap(), 0);
+        server.abort();
     }
 
     #[tokio::test]
