@@ -4,7 +4,7 @@
 //!
 //! Users can create and remove containers at any rate, and each one causes a line. The rate of
 //! lines is therefore limited, so that they neither fill the journal nor displace other services'
-//! lines. Users choose the names in the lines as well: characters that control a terminal or hide
+//! lines. Warnings have a limit of their own, so that other lines do not displace them. Users choose the names in the lines as well: characters that control a terminal or hide
 //! others are replaced by their numbers. In the journal, each line has the priority of its level.
 
 use crate::{journal, pace::Pace};
@@ -20,7 +20,7 @@ use tracing_subscriber::{
     fmt::{MakeWriter, writer::OptionalWriter},
 };
 
-/// The most lines of a burst.
+/// The most lines of a burst, for warnings and for other lines each.
 const BURST: u32 = 500;
 /// After a burst, one line is allowed in this time.
 const EACH: Duration = Duration::from_millis(500);
@@ -48,14 +48,16 @@ struct Paced {
 
 #[derive(Debug)]
 struct State {
-    pace: Pace,
+    notes: Pace,
+    warnings: Pace,
     left_out: u64,
 }
 
 impl Paced {
     fn new(is_journal: bool) -> Self {
         let state = State {
-            pace: Pace::new(BURST, EACH),
+            notes: Pace::new(BURST, EACH),
+            warnings: Pace::new(BURST, EACH),
             left_out: 0,
         };
         Self {
@@ -79,13 +81,18 @@ impl Paced {
     /// too.
     fn admit(&self, level: Level, now: Instant) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let bounded = level == Level::INFO || level == Level::WARN;
-        if bounded && !state.pace.pause(now).is_zero() {
-            state.left_out += 1;
-            return None;
-        }
-        if bounded {
-            state.pace.pass(now);
+        let state = &mut *state;
+        let pace = match level {
+            Level::INFO => Some(&mut state.notes),
+            Level::WARN => Some(&mut state.warnings),
+            _ => None,
+        };
+        if let Some(pace) = pace {
+            if !pace.pause(now).is_zero() {
+                state.left_out += 1;
+                return None;
+            }
+            pace.pass(now);
         }
         Some(std::mem::take(&mut state.left_out))
     }
@@ -181,6 +188,10 @@ mod tests {
         let log = Paced::new(false);
         let start = Instant::now();
         let flood = (0..100_000).filter(|_| log.admit(Level::INFO, start).is_some());
+        assert_eq!(flood.count(), 500);
+        assert_eq!(log.admit(Level::INFO, start), None);
+        // Notes do not displace warnings.
+        let flood = (0..100_000).filter(|_| log.admit(Level::WARN, start).is_some());
         assert_eq!(flood.count(), 500);
         assert_eq!(log.admit(Level::WARN, start), None);
         // Lines of the daemon itself, and levels that an administrator selected, are not limited.
