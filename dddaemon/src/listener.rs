@@ -27,6 +27,8 @@ pub struct Listener {
     side: Side,
     registrations: Option<Registrations>,
     events: Option<Events>,
+    /// Whether the module is loaded, so that it has events.
+    is_loaded: bool,
 }
 
 impl Listener {
@@ -43,17 +45,27 @@ impl Listener {
             side,
             registrations,
             events: None,
+            is_loaded: false,
         }
     }
 
     /// Begins to follow the events of the module, which is loaded.
     pub async fn follow(&mut self) -> Result<()> {
         self.events = Some(Events::open(self.side).await?);
+        self.is_loaded = true;
         Ok(())
     }
 
-    /// Returns whether every change of a loaded module is heard.
-    pub fn hears_all(&self) -> bool {
+    /// Opens sources again that have broken. Returns whether every change of a loaded module is
+    /// heard from now on.
+    pub async fn hears_all(&mut self) -> bool {
+        // If one cannot be opened, the next call tries again.
+        if self.registrations.is_none() {
+            self.registrations = Registrations::open(self.side).await.ok();
+        }
+        if self.events.is_none() && self.is_loaded {
+            self.events = Events::open(self.side).await.ok();
+        }
         self.registrations.is_some() && self.events.is_some()
     }
 
@@ -79,12 +91,13 @@ impl Listener {
             Ok(change) => {
                 if change == Change::Went {
                     self.events = None;
+                    self.is_loaded = false;
                 }
                 change
             }
             Err(error) => {
                 warn!("{error}");
-                // A broken source does not recover. Without it the daemon polls.
+                // A broken source does not recover. Until another one is open, the daemon polls.
                 if !matches!(error, ddnl::Error::Overrun) {
                     if from_events {
                         self.events = None;
@@ -105,4 +118,18 @@ fn loaded_or_not(loaded: bool) -> Change {
 fn told(event: Event) -> Change {
     debug!(event = event.label(), "the module says");
     Change::Event(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_source_that_broke_is_opened_again() {
+        let mut listener = Listener::open(Side::Host).await;
+        listener.registrations = None;
+        // The module is not loaded, so that it has no events.
+        assert!(!listener.hears_all().await);
+        assert!(listener.registrations.is_some() && listener.events.is_none());
+    }
 }

@@ -16,8 +16,8 @@ pub trait Module {
     /// Waits for the next change. Nothing is lost if the future is dropped.
     fn changed(&mut self) -> impl Future<Output = Change>;
 
-    /// Returns whether every change is heard.
-    fn hears_all(&self) -> bool;
+    /// Returns whether every change is heard from now on.
+    fn hears_all(&mut self) -> impl Future<Output = bool>;
 }
 
 /// The module in this machine's kernel.
@@ -44,7 +44,7 @@ impl Module for Kernel {
         self.0.next().await
     }
 
-    fn hears_all(&self) -> bool {
-        self.0.hears_all()
+    async fn hears_all(&mut self) -> bool {
+        self.0.hears_all().await
     }
 }

@@ -282,7 +282,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 }
             }
         }
-        let interval = match self.module.hears_all() {
+        let interval = match self.module.hears_all().await {
             true => INTERVAL,
             false => SHORT_INTERVAL,
         };

@@ -61,7 +61,7 @@ impl Module for FakeModule {
         }
     }
 
-    fn hears_all(&self) -> bool {
+    async fn hears_all(&mut self) -> bool {
         true
     }
 }
