@@ -3,18 +3,41 @@
 //! Asks VMMs for the names of their VMs, beside the daemon's loop.
 //!
 //! A VMM may withhold its command line, and a thread that reads it then waits for as long as the
-//! VMM lives. The number of such threads has a bound for each user, so that no user's VMs keep the
-//! VMs of others from being named.
+//! VMM lives. The number of such threads has a bound for each user and for each part of the cgroup
+//! tree, so that no user's VMs keep the VMs of others from being named. The cgroup counts because a
+//! user may have thousands of subordinate users, but all their processes are below the user's slice.
 
 use ddvm::Vmm;
 use std::{collections::BTreeMap, path::PathBuf};
 use tokio::sync::mpsc;
 
-/// Most threads that read command lines of one user's processes.
-const MOST_OF_A_USER: usize = 16;
+/// Most threads that read command lines of one user's processes, or of those in one part of the
+/// cgroup tree.
+const MOST_OF_ONE: usize = 16;
+/// Most threads altogether. The unit allows more (`TasksMax`).
+const MOST: usize = 960;
+/// The part of them that is only for those who have none under way.
+const RESERVE: usize = 128;
 
 /// A VM to be named, by number and process, with what the kernel says of the process.
 type Unnamed = (u32, u32, Vmm);
+
+/// The origin of a process.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Origin {
+    /// Its user, if it is known.
+    User(Option<u32>),
+    /// The first two components of its cgroup, such as `/user.slice/user-1000.slice`.
+    Slice(String),
+}
+
+/// Returns the origins of a process.
+fn origins(vmm: &Vmm) -> [Origin; 2] {
+    let cgroup = vmm.cgroup.as_deref().unwrap_or_default();
+    let end = cgroup.match_indices('/').nth(2).map(|(at, _)| at);
+    let slice = &cgroup[..end.unwrap_or(cgroup.len())];
+    [Origin::User(vmm.uid), Origin::Slice(slice.into())]
+}
 
 /// Questions under way.
 #[derive(Debug)]
@@ -22,8 +45,10 @@ pub struct Names {
     proc: PathBuf,
     sender: mpsc::UnboundedSender<Unnamed>,
     receiver: mpsc::UnboundedReceiver<Unnamed>,
-    /// Threads by user.
-    asked: BTreeMap<Option<u32>, usize>,
+    /// Threads by origin. Each thread counts for its user and for its part of the cgroup tree.
+    asked: BTreeMap<Origin, usize>,
+    /// Number of threads.
+    threads: usize,
     waiting: Vec<Unnamed>,
 }
 
@@ -36,6 +61,7 @@ impl Names {
             sender,
             receiver,
             asked: BTreeMap::new(),
+            threads: 0,
             waiting: Vec::new(),
         }
     }
@@ -57,15 +83,28 @@ impl Names {
     /// Waits for the next answer: number and process of a VM, and its names. Nothing is lost if the
     /// future is dropped.
     pub async fn next(&mut self) -> (u32, u32, Vmm) {
-        let answer = self.receiver.recv().await;
-        let Some((vm, pid, vmm)) = answer else {
+        let Some(answer) = self.receiver.recv().await else {
             // This structure holds a sender, so the channel does not end.
             return std::future::pending().await;
         };
-        if let Some(asked) = self.asked.get_mut(&vmm.uid) {
-            *asked -= 1;
+        self.answered(answer)
+    }
+
+    /// Returns the next answer, if there is one already.
+    pub fn next_now(&mut self) -> Option<(u32, u32, Vmm)> {
+        let answer = self.receiver.try_recv().ok()?;
+        Some(self.answered(answer))
+    }
+
+    /// Notes that a thread has ended.
+    fn answered(&mut self, (vm, pid, vmm): Unnamed) -> Unnamed {
+        for origin in origins(&vmm) {
+            if let Some(asked) = self.asked.get_mut(&origin) {
+                *asked -= 1;
+            }
         }
         self.asked.retain(|_, asked| *asked > 0);
+        self.threads -= 1;
         self.go_on();
         (vm, pid, vmm)
     }
@@ -74,8 +113,14 @@ impl Names {
     fn go_on(&mut self) {
         let mut later = Vec::new();
         for (vm, pid, vmm) in std::mem::take(&mut self.waiting) {
-            let asked = self.asked.entry(vmm.uid).or_default();
-            if *asked >= MOST_OF_A_USER {
+            let origins = origins(&vmm);
+            let asked = |origin| self.asked.get(origin).copied().unwrap_or_default();
+            let of_one = origins.iter().map(asked).max().unwrap_or_default();
+            let most = match of_one {
+                0 => MOST,
+                _ => MOST - RESERVE,
+            };
+            if of_one >= MOST_OF_ONE || self.threads >= most {
                 later.push((vm, pid, vmm));
                 continue;
             }
@@ -83,7 +128,12 @@ impl Names {
             // Fails if the daemon has ended.
             let answer = move |vmm| drop(sender.send((vm, pid, vmm)));
             match Vmm::ask(&self.proc, pid, vmm.clone(), answer) {
-                Ok(()) => *asked += 1,
+                Ok(()) => {
+                    self.threads += 1;
+                    for origin in origins {
+                        *self.asked.entry(origin).or_default() += 1;
+                    }
+                }
                 // No thread can be started. The VM is asked when another thread ends, or at the
                 // next look.
                 Err(_) => later.push((vm, pid, vmm)),
@@ -101,10 +151,12 @@ mod tests {
     use tempfile::TempDir;
 
     /// Creates a process of a user. Its command line is a pipe that blocks readers if `is_mute`.
-    fn process(proc: &Path, pid: u32, uid: u32, is_mute: bool) {
+    fn process(proc: &Path, pid: u32, uid: u32, slice: &str, is_mute: bool) {
         let process = proc.join(pid.to_string());
         fs::create_dir(&process).unwrap();
         fs::write(process.join("status"), format!("Uid:\t{uid}\n")).unwrap();
+        let cgroup = format!("0::{slice}/{pid}.scope/vm\n");
+        fs::write(process.join("cgroup"), cgroup).unwrap();
         let line = process.join("cmdline");
         match is_mute {
             true => mkfifoat(CWD, &line, Mode::RWXU).unwrap(),
@@ -112,14 +164,24 @@ mod tests {
         }
     }
 
+    /// Lets mute processes show an empty command line.
+    fn open(proc: &Path, pids: impl Iterator<Item = u32>) {
+        for pid in pids {
+            let line = proc.join(format!("{pid}/cmdline"));
+            // Opening a pipe waits for its reader, which then finds the pipe empty.
+            thread::spawn(move || fs::OpenOptions::new().write(true).open(line).unwrap());
+        }
+    }
+
     #[tokio::test]
     async fn a_user_does_not_hold_up_others() {
         let proc = TempDir::new().unwrap();
         for pid in 1..=20 {
-            process(proc.path(), pid, 1000, true);
+            // Each is in another part of the tree.
+            process(proc.path(), pid, 1000, &format!("/{pid}.slice"), true);
         }
-        process(proc.path(), 30, 107, false);
-        process(proc.path(), 31, 1000, false);
+        process(proc.path(), 30, 107, "/machine.slice", false);
+        process(proc.path(), 31, 1000, "/machine.slice", false);
         let mut names = Names::new(proc.path().into());
         for pid in (1..=20).chain([31, 30]) {
             names.ask(pid, pid);
@@ -127,15 +189,57 @@ mod tests {
         assert_eq!(names.waiting.len(), 5);
         let (vm, _, vmm) = names.next().await;
         assert_eq!((vm, vmm.name.as_deref()), (30, Some("vm30")));
-        // Opening a pipe waits for its reader, which then finds the pipe empty.
-        for pid in 1..=20 {
-            let line = proc.path().join(format!("{pid}/cmdline"));
-            thread::spawn(move || fs::OpenOptions::new().write(true).open(line).unwrap());
-        }
+        open(proc.path(), 1..=20);
         let mut answered = BTreeSet::new();
         while answered.len() < 21 {
             answered.insert(names.next().await.0);
         }
         assert!(names.waiting.is_empty() && names.asked.is_empty());
+        assert_eq!(names.threads, 0);
+        assert_eq!(names.next_now(), None);
+    }
+
+    /// A user has 65536 subordinate users (`/etc/subuid`), and processes of them in its own slice.
+    #[tokio::test]
+    async fn subordinate_users_count_as_one() {
+        let proc = TempDir::new().unwrap();
+        let slice = "/user.slice/user-1000.slice";
+        for pid in 1..=100 {
+            process(proc.path(), pid, 100_000 + pid, slice, true);
+        }
+        process(proc.path(), 200, 107, "/machine.slice", false);
+        let mut names = Names::new(proc.path().into());
+        for pid in (1..=100).chain([200]) {
+            names.ask(pid, pid);
+        }
+        assert_eq!((names.threads, names.waiting.len()), (17, 84));
+        assert_eq!(names.next().await.0, 200);
+        open(proc.path(), 1..=100);
+        for _ in 1..=100 {
+            names.next().await;
+        }
+        assert!(names.asked.is_empty());
+    }
+
+    /// Many users cannot take all threads together.
+    #[tokio::test]
+    async fn some_threads_are_for_those_who_have_none() {
+        let vmm = |uid: u32| Vmm {
+            uid: Some(uid),
+            cgroup: Some(format!("/user.slice/user-{uid}.slice/vm")),
+            ..Vmm::default()
+        };
+        let proc = TempDir::new().unwrap();
+        let mut names = Names::new(proc.path().into());
+        names.threads = MOST - RESERVE;
+        names.asked.insert(Origin::User(Some(1)), 1);
+        names.waiting = vec![(1, 0, vmm(1)), (2, 0, vmm(2))];
+        names.go_on();
+        assert_eq!(names.waiting.len(), 1);
+        assert_eq!(names.next().await.0, 2);
+        names.threads = MOST;
+        names.waiting = vec![(3, 0, vmm(3))];
+        names.go_on();
+        assert_eq!(names.waiting.len(), 1);
     }
 }
