@@ -4,7 +4,7 @@
 
 use super::Runtime;
 use crate::{
-    disks::{Disk, Step},
+    disks::{Disk, Node, Step},
     module::Module,
 };
 use dddaemon::service::Service;
@@ -29,11 +29,15 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let is_it = |other: &str| ssd::is_same(&self.places.device(other), &path);
             let device = devices.iter().find(|device| is_it(&device.path));
             let before = disk.trouble.clone();
-            let result = match disk.look(path.exists(), device) {
+            let node = Node::at(&path);
+            let result = match disk.look(node, device) {
                 None => Ok(()),
                 Some(Step::Add) => self.heads.ask(path).map_err(|error| error.to_string()),
                 Some(Step::Remove(id)) => match control.remove_device(id).await {
-                    Ok(0) => self.heads.ask(path).map_err(|error| error.to_string()),
+                    Ok(0) => {
+                        disk.removed();
+                        self.heads.ask(path).map_err(|error| error.to_string())
+                    }
                     // The next look continues to evict its pages.
                     Ok(_) => Ok(()),
                     Err(error) => Err(error.to_string()),
@@ -49,7 +53,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                                 device.stats.write_budget = pages;
                                 device
                             });
-                            disk.look(true, device.as_ref());
+                            disk.look(node, device.as_ref());
                             Ok(())
                         }
                         Err(error) => Err(format!("its write budget cannot be set: {error}")),
