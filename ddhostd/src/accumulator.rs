@@ -15,9 +15,22 @@ pub type Totals = BTreeMap<&'static str, PoolStats>;
 
 const WORDS: usize = size_of::<PoolStats>() / size_of::<u64>();
 
+/// Most containers of all VMs together whose counters are kept, except for [`OF_EACH`]. Each takes
+/// about a KiB.
+const MOST: usize = 32 << 10;
+/// Containers of each VM whose counters are kept in any case.
+const OF_EACH: usize = 16;
+
 /// The sums of all VMs.
+///
+/// Guests choose the number of containers. A VM whose containers are too many has sums that lack
+/// what some of them count.
 #[derive(Clone, Debug, Default)]
-pub struct Accumulator(BTreeMap<u32, VmCounters>);
+pub struct Accumulator {
+    vms: BTreeMap<u32, VmCounters>,
+    /// Number of containers whose counters are kept.
+    kept: usize,
+}
 
 #[derive(Clone, Debug, Default)]
 struct VmCounters {
@@ -25,49 +38,71 @@ struct VmCounters {
     totals: Totals,
     /// The counters of each pool at the last update.
     last: BTreeMap<u32, PoolStats>,
+    /// Whether the counters of some pools were not kept. A pool that is new then may be one of
+    /// them, so that nothing is known about the time before.
+    is_cut: bool,
 }
 
 impl Accumulator {
-    /// Adds the changes since the last update. `vms` are all VMs with their processes, `pools` all
-    /// pools.
-    pub fn update(&mut self, vms: impl Iterator<Item = (u32, u32)>, pools: &[Pool]) {
-        let mut before = std::mem::take(&mut self.0);
-        for (vm, pid) in vms {
-            // Numbers are reused: a VM with another process is another VM.
-            let counters = before.remove(&vm).filter(|counters| counters.pid == pid);
-            let counters = counters.unwrap_or_default();
-            self.0.insert(vm, VmCounters { pid, ..counters });
+    /// Forgets the VMs that are not among these.
+    pub fn retain(&mut self, is_there: impl Fn(u32) -> bool) {
+        let kept = &mut self.kept;
+        self.vms.retain(|vm, counters| {
+            let is_there = is_there(*vm);
+            if !is_there {
+                *kept -= counters.last.len();
+            }
+            is_there
+        });
+    }
+
+    /// Adds the changes of a VM since its last update. `pools` are all its pools, and `pid` is its
+    /// process.
+    pub fn update(&mut self, vm: u32, pid: u32, pools: &[Pool]) {
+        let counters = self.vms.entry(vm).or_default();
+        self.kept -= counters.last.len();
+        // Numbers are reused: a VM with another process is another VM.
+        if counters.pid != pid {
+            *counters = VmCounters {
+                pid,
+                ..VmCounters::default()
+            };
         }
-        let mut last: BTreeMap<u32, BTreeMap<u32, PoolStats>> = BTreeMap::new();
-        for pool in pools {
-            let (Some(vm), Some(stats)) = (pool.vm, pool.stats) else {
+        let before = std::mem::take(&mut counters.last);
+        let stats = |pool: &Pool| Some((pool.id, pool.store, pool.stats?));
+        let (old, new): (Vec<_>, Vec<_>) = pools
+            .iter()
+            .filter_map(stats)
+            .partition(|(id, ..)| before.contains_key(id));
+        let room = OF_EACH.max(MOST.saturating_sub(self.kept));
+        let was_cut = counters.is_cut;
+        for (id, store, stats) in old.into_iter().chain(new) {
+            let last = before.get(&id);
+            if last.is_none() && counters.last.len() >= room {
+                counters.is_cut = true;
                 continue;
-            };
-            let Some(counters) = self.0.get_mut(&vm) else {
-                continue;
-            };
-            let since = match counters.last.get(&pool.id) {
+            }
+            let since = match last {
                 Some(before) if !is_anew(&stats, before) => difference(&stats, before),
+                None if was_cut => PoolStats::default(),
                 _ => stats,
             };
-            let store = ddnl::reply::store_word(pool.store);
+            let store = ddnl::reply::store_word(store);
             counters.totals.entry(store).or_default().merge(&since);
-            last.entry(vm).or_default().insert(pool.id, stats);
+            counters.last.insert(id, stats);
         }
-        for (vm, counters) in &mut self.0 {
-            counters.last = last.remove(vm).unwrap_or_default();
-        }
+        self.kept += counters.last.len();
     }
 
     /// Forgets all counters, because the module was loaded again.
     pub fn forget(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// Returns the sums of each VM.
     pub fn totals(&self) -> BTreeMap<u32, Totals> {
         let totals = |(vm, counters): (&u32, &VmCounters)| (*vm, counters.totals.clone());
-        self.0.iter().map(totals).collect()
+        self.vms.iter().map(totals).collect()
     }
 }
 
@@ -118,7 +153,7 @@ mod tests {
     fn sums_keep_what_removed_containers_counted() {
         let mut accumulator = Accumulator::default();
         let mut list = |pools: &[Pool]| {
-            accumulator.update([(1, 40)].into_iter(), pools);
+            accumulator.update(1, 40, pools);
             hits(&accumulator)
         };
         let mem = Store::Memory;
@@ -135,10 +170,43 @@ mod tests {
     #[test]
     fn another_vm_begins_at_zero() {
         let mut accumulator = Accumulator::default();
-        accumulator.update([(1, 40)].into_iter(), &[pool(0, Store::Memory, 5)]);
-        accumulator.update([(1, 41)].into_iter(), &[pool(0, Store::Memory, 6)]);
+        accumulator.update(1, 40, &[pool(0, Store::Memory, 5)]);
+        accumulator.update(1, 41, &[pool(0, Store::Memory, 6)]);
         assert_eq!(hits(&accumulator), [("mem", 6, 6)]);
-        accumulator.update(std::iter::empty(), &[pool(0, Store::Memory, 6)]);
-        assert!(accumulator.totals().is_empty());
+        accumulator.retain(|vm| vm != 1);
+        assert!(accumulator.totals().is_empty() && accumulator.kept == 0);
+    }
+
+    #[test]
+    fn guests_do_not_make_it_larger_than_its_bound() {
+        let mut accumulator = Accumulator::default();
+        let pools = |count: u32, hits| -> Vec<Pool> {
+            let ids = 0..count;
+            ids.map(|id| pool(id, Store::Memory, hits)).collect()
+        };
+        // A VM has at most 1024 pools.
+        let of_vm = pools(1024, 5);
+        for vm in 1..=100 {
+            accumulator.update(vm, 40, &of_vm);
+        }
+        assert!(
+            accumulator.kept <= MOST + 100 * OF_EACH,
+            "{}",
+            accumulator.kept
+        );
+        let kept = accumulator.vms.values().map(|counters| counters.last.len());
+        assert_eq!(kept.sum::<usize>(), accumulator.kept);
+        // A VM that comes late has sums, too.
+        accumulator.update(1000, 40, &pools(OF_EACH as u32, 5));
+        assert_eq!(accumulator.totals()[&1000]["mem"].hits, 80);
+        // What was not kept is not counted a second time when there is room again.
+        let cut = accumulator.totals()[&100]["mem"].hits;
+        assert_eq!(cut, 80);
+        accumulator.retain(|vm| vm == 100);
+        accumulator.update(100, 40, &of_vm);
+        assert_eq!(accumulator.totals()[&100]["mem"].hits, cut);
+        accumulator.update(100, 40, &pools(1024, 6));
+        assert_eq!(accumulator.totals()[&100]["mem"].hits, cut + 1024);
+        assert_eq!(accumulator.kept, 1024);
     }
 }

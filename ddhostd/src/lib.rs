@@ -10,7 +10,8 @@
 //! - [`module`], [`names`], [`heads`]: the kernel module, the names of VMs, and data on devices;
 //! - [`rehearsal`]: what the daemon would do;
 //! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus;
-//! - [`accumulator`]: sums of the module's counters that do not fall when containers are removed.
+//! - [`accumulator`]: sums of the module's counters that do not fall when containers are removed;
+//! - [`containers`]: the containers that are on the page of metrics.
 //!
 //! The file is parsed by [`ddvm::config`]. See `docs/ddhostd.md`.
 
@@ -18,6 +19,7 @@
 
 pub mod accumulator;
 pub mod cli;
+pub mod containers;
 pub mod disks;
 pub mod heads;
 pub mod keeper;

@@ -6,6 +6,8 @@ mod host;
 mod ssd;
 mod vms;
 
+pub(crate) use vms::MOST_VMS;
+
 use crate::{accumulator::Totals, report::Report};
 use dddaemon::exposition::Page;
 use ddnl::{Device, HostStatus, Pool};
@@ -18,8 +20,10 @@ pub struct Measured {
     pub status: Option<HostStatus>,
     /// Devices of the SSD tier.
     pub devices: Vec<Device>,
-    /// Containers of all VMs.
-    pub pools: Vec<Pool>,
+    /// The containers that are on the page.
+    pub containers: Vec<Pool>,
+    /// The number of all containers.
+    pub container_count: usize,
     /// Sums over the containers of each VM.
     pub totals: BTreeMap<u32, Totals>,
 }

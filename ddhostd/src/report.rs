@@ -12,7 +12,7 @@ use ddabi::pool::PoolStats;
 use ddconf::size::show_pages;
 use ddnl::{CounterFields, HostStatus};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Counters by their names.
 pub type Counters = BTreeMap<String, u64>;
@@ -39,7 +39,7 @@ pub struct Report {
     pub vms: Vec<VmReport>,
     /// Figures for Prometheus only.
     #[serde(skip)]
-    pub measured: Measured,
+    pub measured: Arc<Measured>,
 }
 
 /// The memory tier.

@@ -6,10 +6,11 @@ mod devices;
 
 use crate::{
     accumulator::Accumulator,
+    containers::Selection,
     disks::Disk,
     heads::Heads,
     keeper::Keeper,
-    metrics::{self, Measured},
+    metrics::{self, MOST_VMS, Measured},
     module::Module,
     names::Names,
     report::{self, Report},
@@ -29,6 +30,7 @@ use std::{
     fs,
     os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -150,7 +152,7 @@ struct State {
     warnings: Vec<String>,
     loads: u64,
     /// Empty unless metrics are served.
-    measured: Measured,
+    measured: Arc<Measured>,
 }
 
 impl<M: Module, S: Service> Runtime<M, S> {
@@ -253,7 +255,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.forget();
         self.state.status = None;
         self.state.sizes = None;
-        self.state.measured = Measured::default();
+        self.state.measured = Arc::default();
     }
 
     /// Makes all settings due, because the module has been loaded again without them.
@@ -263,14 +265,17 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.disks.iter_mut().for_each(Disk::begin);
     }
 
-    /// Asks the module, and sets what is due.
+    /// Asks the module, sets what is due, and measures: many figures must not delay settings.
     async fn look(&mut self) {
         self.open_show().await;
-        match self.ask().await {
-            Ok(()) => {
-                self.state.absent = None;
-                self.apply().await;
-            }
+        let mut result = self.ask().await;
+        if result.is_ok() {
+            self.state.absent = None;
+            self.apply().await;
+            result = self.measure().await;
+        }
+        match result {
+            Ok(()) => {}
             // The state changed while it was read, and is read again at the next look.
             Err(ddnl::Error::Interrupted) => {}
             Err(trouble) => {
@@ -301,9 +306,10 @@ impl<M: Module, S: Service> Runtime<M, S> {
             return Ok(());
         };
         let status = control.status().await?;
-        let before = self.state.status.replace(status.clone());
+        let calls = status.counters.calls;
+        let before = self.state.status.replace(status);
         // Counters start at 0. If one has fallen, the module was loaded again since the last look.
-        if before.is_some_and(|before| before.counters.calls > status.counters.calls) {
+        if before.is_some_and(|before| before.counters.calls > calls) {
             self.forget();
         }
         let Some(control) = &mut self.control else {
@@ -320,29 +326,43 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let known = known.get(&vm);
             known.is_some_and(|known| known.vm.pid == pid)
         });
-        self.look_at_devices().await?;
-        self.measure(status).await
+        self.look_at_devices().await
     }
 
-    /// Reads the figures that only metrics show, if they are served.
-    async fn measure(&mut self, status: HostStatus) -> ddnl::Result<()> {
+    /// Reads the figures that only metrics show, if they are served. Of the containers, no more than
+    /// those of one VM and those on the page are kept at a time.
+    async fn measure(&mut self) -> ddnl::Result<()> {
         let Some(control) = &mut self.control else {
             return Ok(());
         };
         if self.keeper.config().metrics.is_none() {
-            self.state.measured = Measured::default();
+            self.state.measured = Arc::default();
             return Ok(());
         }
-        let pools = control.pools().await?;
-        let vms = self.keeper.vms().iter();
-        self.accumulator
-            .update(vms.map(|(id, known)| (*id, known.vm.pid)), &pools);
-        self.state.measured = Measured {
-            status: Some(status),
+        let vms = self.keeper.vms();
+        self.accumulator.retain(|vm| vms.contains_key(&vm));
+        let mut selection = Selection::default();
+        for (id, known) in vms.iter().take(MOST_VMS) {
+            let pools = match control.pools(*id).await {
+                Ok(pools) => pools,
+                // The VM has ended since it was listed.
+                Err(ddnl::Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            self.accumulator.update(*id, known.vm.pid, &pools);
+            selection.add(pools);
+        }
+        for known in vms.values().skip(MOST_VMS) {
+            selection.leave_out(known.vm.pools as usize);
+        }
+        let (containers, container_count) = selection.end();
+        self.state.measured = Arc::new(Measured {
+            status: self.state.status.clone(),
             devices: control.devices().await?,
-            pools,
+            containers,
+            container_count,
             totals: self.accumulator.totals(),
-        };
+        });
         Ok(())
     }
 
@@ -495,7 +515,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             tier: self.state.status.as_ref().map(report::tier),
             devices: self.disks.iter().map(report::device).collect(),
             vms: report::vms(&self.keeper),
-            measured: self.state.measured.clone(),
+            measured: Arc::clone(&self.state.measured),
         }
     }
 }

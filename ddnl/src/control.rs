@@ -156,8 +156,8 @@ pub trait AsyncHostControl {
     fn status(&mut self) -> impl Future<Output = Result<HostStatus>>;
     /// Returns all VMs.
     fn vms(&mut self) -> impl Future<Output = Result<Vec<Vm>>>;
-    /// Returns the pools of all VMs.
-    fn pools(&mut self) -> impl Future<Output = Result<Vec<Pool>>>;
+    /// Returns the pools of one VM.
+    fn pools(&mut self, vm: u32) -> impl Future<Output = Result<Vec<Pool>>>;
     /// Returns all devices of the SSD tier.
     fn devices(&mut self) -> impl Future<Output = Result<Vec<Device>>>;
     /// Changes the settings that are given in `change`. Returns the number of pages that the module

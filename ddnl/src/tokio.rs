@@ -111,8 +111,8 @@ impl AsyncHostControl for Host {
         self.0.call(&call::host::vms()).await
     }
 
-    async fn pools(&mut self) -> Result<Vec<Pool>> {
-        self.0.call(&call::host::pools(None)).await
+    async fn pools(&mut self, vm: u32) -> Result<Vec<Pool>> {
+        self.0.call(&call::host::pools(Some(vm))).await
     }
 
     async fn devices(&mut self) -> Result<Vec<Device>> {

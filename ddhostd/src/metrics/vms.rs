@@ -2,8 +2,8 @@
 
 //! Metrics of VMs and of their containers.
 //!
-//! Guests choose the number of containers and their names. The page is bounded, and each VM has an
-//! equal part of it. A metric reports how many are left out.
+//! Guests choose the number of containers and their names. The page is bounded
+//! ([`crate::containers`]), and a metric reports how many are left out.
 
 use crate::{
     accumulator::Totals,
@@ -18,9 +18,7 @@ use ddnl::{Pool, printable, reply::store_word};
 use std::collections::BTreeMap;
 
 /// Most VMs on the page.
-const MOST_VMS: usize = 1024;
-/// Most containers on the page, those of all VMs together.
-const MOST_CONTAINERS: usize = 1024;
+pub(crate) const MOST_VMS: usize = 1024;
 
 pub(super) fn write(report: &Report, page: &mut Page) {
     let shown = &report.vms[..report.vms.len().min(MOST_VMS)];
@@ -33,7 +31,7 @@ pub(super) fn write(report: &Report, page: &mut Page) {
     let rows = sums.iter().map(|(labels, stats)| (*labels, stats));
     pools::counters(page, "ddhostd_vm", rows);
     by_store(&totals, page);
-    let containers = containers(&vms, &report.measured.pools);
+    let containers = containers(&vms, &report.measured.containers);
     let mut family = page.gauge(
         "ddhostd_objects_not_exported",
         "VMs and containers that are left out because there are too many",
@@ -41,7 +39,11 @@ pub(super) fn write(report: &Report, page: &mut Page) {
     let none = Labels::default();
     for (kind, all, shown) in [
         ("vm", report.vms.len(), vms.len()),
-        ("container", report.measured.pools.len(), containers.len()),
+        (
+            "container",
+            report.measured.container_count,
+            containers.len(),
+        ),
     ] {
         let left_out = all.saturating_sub(shown) as u64;
         family.add(&none.with("kind", kind), left_out);
@@ -124,29 +126,16 @@ fn by_store(totals: &[(&Labels, &Totals)], page: &mut Page) {
     pools::durations(page, "ddhostd_vm", rows);
 }
 
-/// Returns the containers of the VMs on the page: the first one of each VM, the second one of each
-/// VM, and so on.
+/// Returns containers with their labels.
 fn containers<'a>(vms: &[(Labels, &VmReport)], pools: &'a [Pool]) -> Vec<(Labels, &'a Pool)> {
     let vms: BTreeMap<u32, &Labels> = vms.iter().map(|(labels, vm)| (vm.id, labels)).collect();
-    let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut ranked = Vec::new();
-    for pool in pools {
-        let Some((vm, labels)) = pool.vm.and_then(|vm| vms.get_key_value(&vm)) else {
-            continue;
-        };
-        let rank = seen.entry(*vm).or_default();
-        ranked.push((*rank, *vm, *labels, pool));
-        *rank += 1;
-    }
-    ranked.sort_by_key(|(rank, vm, ..)| (*rank, *vm));
-    ranked.truncate(MOST_CONTAINERS);
-    ranked.sort_by_key(|(_, vm, _, pool)| (*vm, pool.id));
-    let row = |(_, _, labels, pool): (usize, u32, &Labels, &'a Pool)| {
-        let labels = labels
+    let row = |pool: &'a Pool| {
+        let labels = vms
+            .get(&pool.vm?)?
             .with("pool", &pool.id.to_string())
             .with("container", &printable(&pool.name))
             .with("store", store_word(pool.store));
-        (labels, pool)
+        Some((labels, pool))
     };
-    ranked.into_iter().map(row).collect()
+    pools.iter().filter_map(row).collect()
 }

@@ -13,6 +13,7 @@ use dddaemon::{
 };
 use ddhostd::{
     accumulator::Totals,
+    containers::Selection,
     metrics::{self, Measured},
     report::{Counters, Report, Rule, VmReport},
 };
@@ -20,7 +21,7 @@ use ddnl::{
     Device, Pool,
     fake::{self, FakeHost, HostState},
 };
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 use tempfile::TempDir;
 
 fn text(report: &Report, format: Format) -> String {
@@ -99,15 +100,16 @@ fn full() -> Report {
         healthy: true,
         loads: 1,
         vms: vec![vm(3, "a\u{1b}b")],
-        measured: Measured {
+        measured: Arc::new(Measured {
             status: Some(status),
             devices: vec![device],
-            pools: vec![
+            containers: vec![
                 pool(3, 0, "default", Store::Memory),
                 pool(3, 5, "\"web\"", Store::Ssd),
             ],
+            container_count: 2,
             totals: BTreeMap::from([(3, totals)]),
-        },
+        }),
         ..Report::default()
     }
 }
@@ -156,9 +158,17 @@ fn a_daemon_without_a_module_has_a_page() {
 fn guests_do_not_make_the_page_larger_than_its_bound() {
     let mut report = full();
     report.vms = (1..=2).map(|id| vm(id, "a")).collect();
-    let many = (0..1500).map(|id| pool(1, id, "x", Store::Memory));
-    let few = (0..3).map(|id| pool(2, id, "y", Store::Memory));
-    report.measured.pools = many.chain(few).collect();
+    let mut selection = Selection::default();
+    for (vm, count) in [(1, 1500), (2, 3)] {
+        let pools = (0..count).map(|id| pool(vm, id, "x", Store::Memory));
+        selection.add(pools.collect());
+    }
+    let (containers, container_count) = selection.end();
+    report.measured = Arc::new(Measured {
+        containers,
+        container_count,
+        ..Measured::default()
+    });
     let metrics = metrics(&report);
     let containers = &metrics["ddhostd_container_weight"].series;
     assert_eq!(containers.len(), 1024);

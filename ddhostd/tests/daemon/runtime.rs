@@ -414,6 +414,28 @@ fn metrics_that_cannot_be_served_are_a_trouble_and_tried_again() {
     );
 }
 
+/// The figures of many containers must not delay weights.
+#[test]
+fn weights_are_set_before_figures_are_read() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let begin = |world: &World| world.register(1, "web-1");
+    let file = format!("metrics = \"{address}\"\ndefault-weight = 50\n");
+    Bench::run(&file, begin, async |bench, mut reports| {
+        reports.until_weights(&[50]).await;
+        bench.world.host.with(|state| state.asked.clear());
+        bench
+            .world
+            .host
+            .with(|state| (state.vms[0].weight, state.vms[0].ssd_weight) = (1, 1));
+        bench.announce(1).await;
+        reports.until_weights(&[50]).await;
+        let asked = bench.world.host.with(|state| state.asked.clone());
+        assert_eq!(asked, ["set_vm", "pools"]);
+    });
+}
+
 #[test]
 fn metrics_are_served() {
     let begin = |world: &World| {

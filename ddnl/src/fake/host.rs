@@ -37,6 +37,8 @@ pub struct HostState {
     pub flush_step: Flushed,
     /// A VM that has ended since it was listed.
     pub gone: Option<u32>,
+    /// The requests of a daemon, in order.
+    pub asked: Vec<&'static str>,
 }
 
 impl Default for HostState {
@@ -65,6 +67,7 @@ impl Default for HostState {
             flushed: Vec::new(),
             flush_step: Flushed::default(),
             gone: None,
+            asked: Vec::new(),
         }
     }
 }
@@ -237,8 +240,9 @@ impl AsyncHostControl for FakeHost {
         HostControl::vms(self)
     }
 
-    async fn pools(&mut self) -> Result<Vec<Pool>> {
-        HostControl::pools(self, None)
+    async fn pools(&mut self, vm: u32) -> Result<Vec<Pool>> {
+        self.with(|state| state.asked.push("pools"));
+        HostControl::pools(self, Some(vm))
     }
 
     async fn devices(&mut self) -> Result<Vec<Device>> {
@@ -246,6 +250,7 @@ impl AsyncHostControl for FakeHost {
     }
 
     async fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
+        self.with(|state| state.asked.push("set_vm"));
         HostControl::set_vm(self, vm, change)
     }
 
