@@ -2,7 +2,7 @@
 
 //! Decides which VM gets which weight, and when.
 //!
-//! A VM gets its weight once for each registration, and again when the file was read anew. In
+//! A VM gets its weight once for each registration, and again when the file gives it another one. In
 //! between, the administrator may change it by `ddctl set-weight`.
 
 use crate::report::Rule;
@@ -22,8 +22,10 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Keeper {
     config: Config,
     vms: BTreeMap<u32, Known>,
-    /// Whether the sizes of the tier, and the deadline of its devices, have to be set.
+    /// Whether the sizes of the memory tier have to be set.
     sizes_due: bool,
+    /// Whether settings of all devices of the SSD tier have to be set.
+    ssd_due: bool,
 }
 
 /// A VM that is registered.
@@ -50,6 +52,7 @@ impl Keeper {
             config,
             vms: BTreeMap::new(),
             sizes_due: true,
+            ssd_due: true,
         }
     }
 
@@ -63,12 +66,15 @@ impl Keeper {
         &self.vms
     }
 
-    /// Puts another configuration in force, also for VMs that are registered already.
+    /// Puts another configuration in force, also for VMs that are registered already. Settings that
+    /// it does not change are left to the administrator.
     pub fn reload(&mut self, config: Config) {
-        self.config = config;
-        self.sizes_due = true;
+        let before = std::mem::replace(&mut self.config, config);
+        let ssd = |config: &Config| (config.ssd.deadline, config.ssd.wait);
+        self.sizes_due |= before.memory != self.config.memory;
+        self.ssd_due |= ssd(&before) != ssd(&self.config);
         for known in self.vms.values_mut() {
-            known.due = true;
+            known.due |= before.weights(&known.vmm) != self.config.weights(&known.vmm);
         }
     }
 
@@ -76,6 +82,7 @@ impl Keeper {
     pub fn forget(&mut self) {
         self.vms.clear();
         self.sizes_due = true;
+        self.ssd_due = true;
     }
 
     /// Handles a list of all VMs. Returns number and process of those that are new.
@@ -122,31 +129,40 @@ impl Keeper {
         }
     }
 
-    /// Returns whether the sizes of the tier, or settings of all its devices, are to be set.
+    /// Returns whether the sizes of the memory tier are to be set.
     pub fn sizes_due(&self) -> bool {
-        let is_empty = self.config.memory.is_empty() && !self.config.ssd.has_settings();
-        self.sizes_due && !is_empty
+        self.sizes_due && !self.config.memory.is_empty()
     }
 
-    /// Notes that the sizes of the tier were set.
+    /// Notes that the sizes of the memory tier were set.
     pub fn sizes_set(&mut self) {
         self.sizes_due = false;
+    }
+
+    /// Returns whether settings of all devices are to be set.
+    pub fn ssd_due(&self) -> bool {
+        self.ssd_due && self.config.ssd.has_settings()
+    }
+
+    /// Notes that the settings of all devices were set.
+    pub fn ssd_set(&mut self) {
+        self.ssd_due = false;
     }
 
     /// Returns the VMs whose weights are to be set, with their weights and the changes that give
     /// them.
     pub fn due(&mut self, now: Duration) -> Vec<(u32, Weights, VmChange)> {
         let mut due = Vec::new();
-        for (vm, known) in &mut self.vms {
-            if !known.named && now < known.since + PATIENCE {
-                continue;
-            }
+        // Others are not compared with the entries, of which there may be many.
+        let may_be_set =
+            |known: &Known| known.due && (known.named || now >= known.since + PATIENCE);
+        for (vm, known) in self.vms.iter_mut().filter(|(_, known)| may_be_set(known)) {
             let weights = self.config.weights(&known.vmm);
-            if known.due && !weights.are_those_of(&known.vm) {
-                due.push((*vm, weights, weights.change(&known.vm)));
-            } else if known.due {
+            if weights.are_those_of(&known.vm) {
                 known.due = false;
                 known.trouble = None;
+            } else {
+                due.push((*vm, weights, weights.change(&known.vm)));
             }
         }
         due
@@ -297,6 +313,35 @@ mod tests {
         // The answer of the first process comes late.
         keeper.identified(1, 10, named("web"), true);
         assert_eq!(due(&mut keeper, PATIENCE), [(1, 0)]);
+    }
+
+    /// Manual changes of settings that the file does not change are kept.
+    #[test]
+    fn a_reload_sets_what_differs() {
+        let text = "[memory]\ncapacity = \"1G\"\n[ssd]\ndeadline-ms = 5\n\
+                    [[vm]]\nname = \"web\"\nweight = 300\n[[vm]]\nname = \"mail\"\nweight = 50\n";
+        let mut keeper = keeper(text);
+        keeper.listed(START, vec![vm(1, 10, 300), vm(2, 20, 50)]);
+        keeper.identified(1, 10, named("web"), true);
+        keeper.identified(2, 20, named("mail"), true);
+        assert_eq!(due(&mut keeper, START), []);
+        keeper.sizes_set();
+        keeper.ssd_set();
+        // Both weights were set by hand.
+        keeper.listed(START, vec![vm(1, 10, 0), vm(2, 20, 0)]);
+        let mut state = |from: &str, to: &str| {
+            let config = Config::parse(&text.replace(from, to), 8 << 30).unwrap();
+            keeper.reload(config);
+            let state = (keeper.sizes_due(), keeper.ssd_due());
+            keeper.sizes_set();
+            keeper.ssd_set();
+            (state, due(&mut keeper, START))
+        };
+        assert_eq!(state("", ""), ((false, false), vec![]));
+        assert_eq!(state("1G", "2G"), ((true, false), vec![]));
+        assert_eq!(state("", ""), ((true, false), vec![]));
+        assert_eq!(state("= 5\n", "= 6\n"), ((false, true), vec![]));
+        assert_eq!(state("= 50", "= 60"), ((false, true), vec![(2, 60)]));
     }
 
     #[test]

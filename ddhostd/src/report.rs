@@ -12,7 +12,7 @@ use ddabi::pool::PoolStats;
 use ddconf::size::show_pages;
 use ddnl::{CounterFields, HostStatus};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 /// Counters by their names.
 pub type Counters = BTreeMap<String, u64>;
@@ -22,6 +22,8 @@ pub type Counters = BTreeMap<String, u64>;
 pub struct Report {
     /// Whether all settings of the file are in force.
     pub healthy: bool,
+    /// Absolute path of the file.
+    pub file: PathBuf,
     /// Reasons why not everything is in force.
     pub troubles: Vec<String>,
     /// Settings in force that have effects which an administrator may not expect.
@@ -31,8 +33,10 @@ pub struct Report {
     /// The reason why the file was refused when it was read last; absent if it was not. The
     /// configuration before stays in force.
     pub refused: Option<String>,
-    /// The module's memory tier; absent while the module is not loaded.
+    /// The module's memory tier; absent while the module cannot be asked.
     pub tier: Option<Tier>,
+    /// The reason why the module cannot be asked.
+    pub absent: Option<String>,
     /// The devices that the file lists.
     pub devices: Vec<DeviceReport>,
     /// The registered VMs.
@@ -205,7 +209,11 @@ impl fmt::Display for Report {
                 show_pages(tier.capacity_pages),
                 show_pages(tier.floor_pages)
             )?,
-            None => writeln!(f, "Memory tier: none, doubledecker_host is not loaded")?,
+            None => {
+                let reason = self.absent.as_deref();
+                let reason = reason.unwrap_or("the module has not been asked yet");
+                writeln!(f, "Memory tier: not known, {reason}")?;
+            }
         }
         for device in &self.devices {
             let state = device.state.as_deref();

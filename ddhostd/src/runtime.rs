@@ -7,7 +7,7 @@ mod devices;
 use crate::{
     accumulator::Accumulator,
     containers::Selection,
-    disks::Disk,
+    disks::{self, Disk},
     heads::Heads,
     keeper::Keeper,
     metrics::{self, MOST_VMS, Measured},
@@ -29,7 +29,7 @@ use ddvm::{Config, config::Unlisted, tier};
 use std::{
     fs,
     os::unix::fs::FileTypeExt as _,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -64,6 +64,11 @@ impl Places {
     /// Reads a configuration file, which must be valid for this machine.
     pub fn load(&self, path: &Path) -> Result<Config> {
         Config::load(path, &self.proc.join("meminfo")).map_err(|problems| anyhow!(problems))
+    }
+
+    /// Reads a configuration file, which may be meant for another machine.
+    fn load_for_any(path: &Path) -> Result<Config> {
+        Config::load_for_any(path).map_err(|problems| anyhow!(problems))
     }
 
     /// Returns where a device with this absolute path is.
@@ -146,8 +151,10 @@ struct State {
     status: Option<HostStatus>,
     /// Why the module could not be asked.
     absent: Option<String>,
-    /// Why the sizes could not be set.
+    /// Why the sizes of the memory tier could not be set.
     sizes: Option<String>,
+    /// Why the settings of all devices could not be set.
+    ssd: Option<String>,
     refused: Option<String>,
     warnings: Vec<String>,
     loads: u64,
@@ -156,13 +163,14 @@ struct State {
 }
 
 impl<M: Module, S: Service> Runtime<M, S> {
-    /// Creates a daemon from a configuration file, which must be valid.
+    /// Creates a daemon from a configuration file, which must be valid. Settings that this machine
+    /// cannot have are troubles, and the others are in force.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
-        let config = places.load(path)?;
+        let config = Places::load_for_any(path)?;
         let now = Instant::now();
         Ok(Self {
-            path: path.into(),
-            disks: disks(&config),
+            path: path::absolute(path)?,
+            disks: disks::all(&config, Vec::new()),
             heads: Heads::default(),
             keeper: Keeper::new(config),
             module,
@@ -191,8 +199,11 @@ impl<M: Module, S: Service> Runtime<M, S> {
             tokio::select! {
                 () = sleep_until(self.next_look) => self.look().await,
                 change = self.module.changed() => self.changed(change),
-                (vm, pid, vmm) = self.names.next() => {
-                    self.keeper.identified(vm, pid, vmm, true);
+                named = self.names.next() => {
+                    let more = std::iter::from_fn(|| self.names.next_now());
+                    for (vm, pid, vmm) in std::iter::once(named).chain(more) {
+                        self.keeper.identified(vm, pid, vmm, true);
+                    }
                     self.apply().await;
                     self.publish();
                 }
@@ -255,6 +266,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.forget();
         self.state.status = None;
         self.state.sizes = None;
+        self.state.ssd = None;
         self.state.measured = Arc::default();
     }
 
@@ -369,6 +381,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     /// Sets what is due. What fails is tried again at the next look.
     async fn apply(&mut self) {
         self.set_sizes().await;
+        self.set_ssd().await;
         let Some(control) = &mut self.control else {
             return;
         };
@@ -406,15 +419,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
             return;
         }
         let memory = tier::memory(&self.places.proc.join("meminfo"));
-        let change = match memory.map(|memory| {
-            let config = self.keeper.config();
-            let change = config.memory.change(memory, Some(status.capacity));
-            change.map(|change| ConfigChange {
-                deadline: config.ssd.deadline.map(|ms| ms * 1000),
-                waiting: config.ssd.wait,
-                ..change
-            })
-        }) {
+        let sizes = &self.keeper.config().memory;
+        let change = match memory.map(|memory| sizes.change(memory, Some(status.capacity))) {
             Ok(Ok(change)) => control.configure(&change).await.map(|_| change),
             Ok(Err(wrong)) => Err(ddnl::Error::Invalid {
                 message: wrong.message(),
@@ -431,10 +437,34 @@ impl<M: Module, S: Service> Runtime<M, S> {
             }
             Err(error) => {
                 let trouble = format!("the sizes in [memory] cannot be set: {error}");
-                if self.state.sizes.as_ref() != Some(&trouble) {
-                    warn!("{trouble}");
-                    self.state.sizes = Some(trouble);
-                }
+                tell(&mut self.state.sizes, trouble);
+            }
+        }
+    }
+
+    /// Sets the settings of all devices.
+    async fn set_ssd(&mut self) {
+        let Some(control) = &mut self.control else {
+            return;
+        };
+        if !self.keeper.ssd_due() {
+            return;
+        }
+        let ssd = &self.keeper.config().ssd;
+        let change = ConfigChange {
+            deadline: ssd.deadline.map(|ms| ms * 1000),
+            waiting: ssd.wait,
+            ..ConfigChange::default()
+        };
+        match control.configure(&change).await {
+            Ok(_) => {
+                info!("settings of the SSD tier set");
+                self.keeper.ssd_set();
+                self.state.ssd = None;
+            }
+            Err(error) => {
+                let trouble = format!("the settings in [ssd] cannot be set: {error}");
+                tell(&mut self.state.ssd, trouble);
             }
         }
     }
@@ -443,12 +473,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
     async fn reload(&mut self) {
         self.service.reloading();
         self.state.loads += 1;
-        match self.places.load(&self.path) {
+        match Places::load_for_any(&self.path) {
             Ok(config) => {
                 info!("configuration read anew");
                 self.state.refused = None;
                 self.state.sizes = None;
-                self.disks = disks(&config);
+                self.state.ssd = None;
+                self.disks = disks::all(&config, std::mem::take(&mut self.disks));
                 self.keeper.reload(config);
                 self.warn();
             }
@@ -498,7 +529,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let trouble = disk.trouble.as_ref()?;
             Some(format!("device {}: {trouble}", disk.listed.path))
         });
-        let troubles: Vec<String> = [&self.state.absent, &self.state.sizes]
+        let troubles: Vec<String> = [&self.state.absent, &self.state.sizes, &self.state.ssd]
             .into_iter()
             .flatten()
             .chain(self.show.troubles())
@@ -508,11 +539,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
             .collect();
         Report {
             healthy: troubles.is_empty() && self.state.refused.is_none(),
+            file: self.path.clone(),
             troubles,
             warnings: self.state.warnings.clone(),
             loads: self.state.loads,
             refused: self.state.refused.clone(),
             tier: self.state.status.as_ref().map(report::tier),
+            absent: self.state.absent.clone(),
             devices: self.disks.iter().map(report::device).collect(),
             vms: report::vms(&self.keeper),
             measured: Arc::clone(&self.state.measured),
@@ -520,7 +553,10 @@ impl<M: Module, S: Service> Runtime<M, S> {
     }
 }
 
-/// Returns the devices of a configuration.
-fn disks(config: &Config) -> Vec<Disk> {
-    config.ssd.devices.iter().cloned().map(Disk::new).collect()
+/// Logs a trouble, unless it is the one before, and keeps it.
+fn tell(before: &mut Option<String>, trouble: String) {
+    if before.as_ref() != Some(&trouble) {
+        warn!("{trouble}");
+        *before = Some(trouble);
+    }
 }

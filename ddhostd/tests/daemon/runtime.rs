@@ -274,6 +274,9 @@ fn the_module_may_come_late_and_again() {
             ["the kernel module doubledecker_host is not loaded"]
         );
         assert_eq!(report.tier, None);
+        // It may also be of another version, for example.
+        let reason = "Memory tier: not known, the kernel module doubledecker_host is not loaded\n";
+        assert!(report.to_string().starts_with(reason), "{report}");
         bench.world.register(1, "web-1");
         bench.world.host.with(|state| state.mood = Mood::Well);
         bench.changes.send(Change::Came).await.unwrap();
@@ -309,6 +312,53 @@ fn a_module_that_counts_from_zero_is_another_one() {
         reports.until(|report| report.vms.iter().all(is_set)).await;
         let capacity = bench.world.host.with(|state| state.status.capacity);
         assert_eq!(capacity, 2 << 18);
+    });
+}
+
+/// An administrator has set a weight to zero and lowered the capacity in an emergency, and then
+/// saves the weight of another VM.
+#[test]
+fn a_new_file_undoes_no_manual_change_of_other_settings() {
+    let begin = |world: &World| {
+        world.register(1, "web-1");
+        world.register(2, "mail");
+    };
+    Bench::run(FILE, begin, async |bench, mut reports| {
+        reports.until_weights(&[300, 70]).await;
+        bench.world.host.with(|state| {
+            (state.vms[0].weight, state.vms[0].ssd_weight) = (0, 0);
+            state.status.capacity = 1 << 10;
+        });
+        bench.write(&FILE.replace("70", "80"));
+        bench.reload().await;
+        reports.until_weights(&[0, 80]).await;
+        let capacity = |state: &mut HostState| state.status.capacity;
+        assert_eq!(bench.world.host.with(capacity), 1 << 10);
+        bench.write(&FILE.replace("2GiB", "1GiB"));
+        bench.reload().await;
+        reports.until_weights(&[0, 70]).await;
+        assert_eq!(bench.world.host.with(capacity), 1 << 18);
+    });
+}
+
+/// The same file may be used on machines with different memory.
+#[test]
+fn sizes_that_this_machine_cannot_have_do_not_hold_up_the_others() {
+    let begin = |world: &World| world.register(1, "web-1");
+    let file = format!("{}[ssd]\ndeadline-ms = 50\n", FILE.replace("2GiB", "9GiB"));
+    Bench::run(&file, begin, async |bench, mut reports| {
+        let report = reports.until_weights(&[300]).await;
+        assert!(!report.healthy && report.refused.is_none(), "{report}");
+        let trouble = "the sizes in [memory] cannot be set: a capacity of 9.00 GiB is more than \
+                       this machine's memory";
+        assert!(report.troubles[0].starts_with(trouble), "{report}");
+        let deadline = bench.world.host.with(|state| state.status.deadline);
+        assert_eq!(deadline, 50_000);
+        bench.write(FILE);
+        bench.reload().await;
+        let report = reports.until(|report| report.healthy).await;
+        assert_eq!(report.tier.unwrap().capacity_pages, 2 << 18);
+        assert_eq!(report.file, bench.file());
     });
 }
 
@@ -392,28 +442,6 @@ async fn scrape(address: SocketAddr, accept: &str) -> String {
     page
 }
 
-/// The port may be in use when the daemon starts.
-#[test]
-fn metrics_that_cannot_be_served_are_a_trouble_and_tried_again() {
-    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = other.local_addr().unwrap();
-    let file = format!("metrics = \"{address}\"\n");
-    Bench::run(
-        &file,
-        |_| {},
-        async |bench, mut reports| {
-            let report = reports.until(|report| !report.healthy).await;
-            let trouble = format!("no metrics at {address}: ");
-            assert!(report.troubles[0].starts_with(&trouble), "{report}");
-            drop(other);
-            bench.look().await;
-            reports.until(|report| report.healthy).await;
-            let page = scrape(address, "text/plain").await;
-            assert!(page.contains("\nddhostd_healthy 1\n"), "{page}");
-        },
-    );
-}
-
 /// The figures of many containers must not delay weights.
 #[test]
 fn weights_are_set_before_figures_are_read() {
@@ -434,6 +462,28 @@ fn weights_are_set_before_figures_are_read() {
         let asked = bench.world.host.with(|state| state.asked.clone());
         assert_eq!(asked, ["set_vm", "pools"]);
     });
+}
+
+/// The port may be in use when the daemon starts.
+#[test]
+fn metrics_that_cannot_be_served_are_a_trouble_and_tried_again() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let file = format!("metrics = \"{address}\"\n");
+    Bench::run(
+        &file,
+        |_| {},
+        async |bench, mut reports| {
+            let report = reports.until(|report| !report.healthy).await;
+            let trouble = format!("no metrics at {address}: ");
+            assert!(report.troubles[0].starts_with(&trouble), "{report}");
+            drop(other);
+            bench.look().await;
+            reports.until(|report| report.healthy).await;
+            let page = scrape(address, "text/plain").await;
+            assert!(page.contains("\nddhostd_healthy 1\n"), "{page}");
+        },
+    );
 }
 
 #[test]
@@ -522,7 +572,7 @@ fn devices_are_added_when_they_are_there_and_empty() {
 }
 
 #[test]
-fn a_device_removed_by_hand_stays_removed_until_the_file_is_read() {
+fn a_device_removed_by_hand_stays_removed() {
     let begin = |world: &World| {
         world.write("dev/vg0/a", "");
         world.write("dev/vg0/b", "");
@@ -541,10 +591,23 @@ fn a_device_removed_by_hand_stays_removed_until_the_file_is_read() {
         bench.look().await;
         let report = reports.until(|report| states(report)[0].is_none()).await;
         assert!(report.healthy, "{report}");
+        // The file is read again with another weight.
+        bench.write(&format!("default-weight = 5\n{DEVICES}"));
         bench.reload().await;
+        let report = reports.until(|report| report.loads == 2).await;
+        assert_eq!(states(&report), [None, Some("active")]);
+        assert!(report.healthy, "{report}");
+        // The module is loaded again.
+        bench.world.host.with(|state| {
+            state.status.counters.calls = 0;
+            state.status.deadline = 1;
+        });
+        bench.changes.send(Change::Came).await.unwrap();
         reports
             .until(|report| states(report) == [Some("active"); 2])
             .await;
+        let deadline = bench.world.host.with(|state| state.status.deadline);
+        assert_eq!(deadline, 50_000);
         // A budget that the file does not have is left alone.
         let budget = |state: &mut HostState| device(state, "/dev/vg0/b").stats.write_budget;
         assert_eq!(bench.world.host.with(budget), 7);
