@@ -27,8 +27,9 @@ const MOST_CONNECTIONS: usize = 16;
 pub(super) const MOST_PROGRAMS: usize = 4;
 /// The most files that are read at a time.
 const MOST_FILES: usize = 4;
-/// Twice the longest delay of a first question, by which the questions to all sources are spread.
-const SPREAD: Duration = Duration::from_secs(2);
+/// The longest delay of a first question. The first questions to all sources are spread over this
+/// time, or over half of their interval if that is shorter.
+const SPREAD: Duration = Duration::from_secs(1);
 /// The longest pause before a source is asked again that does not answer in time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -285,6 +286,6 @@ impl<A: Ask> Poll<A> {
         (&self.container.cgroup, &self.container.name).hash(&mut hasher);
         // A fraction of 2^16.
         let part = (hasher.finish() >> 48) as u32;
-        (self.every.min(SPREAD) / 2).saturating_mul(part) / (1 << 16)
+        SPREAD.min(self.every / 2).saturating_mul(part) / (1 << 16)
     }
 }
