@@ -52,6 +52,10 @@ for package; do
             done
         done <"$debian/$package.manpages"
     fi
+    if [ "$package" = doubledecker-tools ]; then
+        # The Debian package does this when it is installed.
+        copy etc/doubledecker ddhostd/host.toml
+    fi
     if [ -e "$debian/$package.dkms" ]; then
         module=${package%-dkms}-$version
         sed "s/#MODULE_VERSION#/$version/g" "$debian/$package.dkms" >"$root/usr/src/$module/dkms.conf"

@@ -141,6 +141,8 @@ mod tests {
             "usr/sbin/ddhostd",
             "usr/lib/systemd/system/doubledecker-ddhostd.service",
             "etc/doubledecker/host.toml",
+            "etc/doubledecker/policyd.toml",
+            "usr/share/doubledecker/examples/host.toml",
             "usr/share/man/man1/ddctl.1",
             "usr/share/man/man8/ddhostd.8",
             "usr/share/doubledecker/doubledecker.json",
