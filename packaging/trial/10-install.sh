@@ -3,7 +3,8 @@
 #
 # Installs the packages without the source of the kernel, and then the source. There are also
 # kernels for which the modules cannot be built: for each of them a message is printed, and the
-# packages are installed. shellcheck source=packaging/trial/expect.sh
+# packages are installed.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 apt-get update

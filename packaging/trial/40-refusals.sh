@@ -2,7 +2,8 @@
 # shellcheck shell=sh
 #
 # Kernels for which the modules cannot be built are installed nevertheless, and the reason is
-# printed. shellcheck source=packaging/trial/expect.sh
+# printed.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 # Debian's older kernel, and one with PREEMPT_RT.
