@@ -251,7 +251,7 @@ pub(crate) const ALL: &[Mutation] = &[
         &[
             "scarce:",
             "equal VMs kept unequal",
-            "what the tier is to be promised",
+            "is not short of memory any more",
         ],
     ),
     mutation(
