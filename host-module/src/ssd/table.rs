@@ -8,7 +8,7 @@
 
 use crate::memory::quietly;
 use crate::ssd::device::Device;
-use crate::stripe::{self, STRIPES};
+use crate::stripe;
 use ddcore::ssd::place::MAX_DEVICES;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -35,14 +35,14 @@ pub(crate) struct DeviceTable(Pin<KVBox<[Copy]>>);
 impl DeviceTable {
     /// Creates a table without devices.
     pub(crate) fn new() -> Result<Self> {
-        let copies = KVBox::pin_slice(|_| Copy::new(), STRIPES, quietly())?;
+        let copies = KVBox::pin_slice(|_| Copy::new(), stripe::count(), quietly())?;
         Ok(Self(copies))
     }
 
     /// Calls `work` with the device of this number, if there is one. `work` does not sleep: a spinlock
     /// is held, and the device is not closed while it is.
     pub(crate) fn with<R>(&self, number: usize, work: impl FnOnce(&Device) -> R) -> Option<R> {
-        let devices = self.0[stripe::current()].devices.lock();
+        let devices = stripe::own(&self.0)?.devices.lock();
         let device = devices.get(number)?.as_deref()?;
         Some(work(device))
     }

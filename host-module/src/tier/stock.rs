@@ -85,10 +85,8 @@ impl Stock {
         Ok(Self(parts))
     }
 
-    /// Returns the part that the current processor uses. There is one for each number that
-    /// [`stripe::current`] returns.
     fn own(&self) -> Option<&Part> {
-        self.0.get(stripe::current())
+        stripe::own(&self.0)
     }
 }
 
@@ -110,6 +108,10 @@ impl ddcore::host::room::Stock<Page> for Stock {
     fn take_any(&self, places: &mut [Option<Page>]) -> usize {
         let mut taken = self.take(places);
         for part in self.0.iter() {
+            // Without this, a put would lock the part of each processor for nothing.
+            if taken == places.len() {
+                break;
+            }
             taken += part.take(&mut places[taken..]);
         }
         taken
