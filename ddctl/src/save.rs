@@ -6,11 +6,10 @@ use crate::{
     error::{Error, Kind, Result},
     system::System,
 };
-use ddvm::{Editor, config, editor::LOCK, tier};
+use ddvm::{Editor, config, editor::LOCK, ssd, tier};
 use rustix::net::sockopt::socket_peercred;
 use serde::Deserialize;
 use std::{
-    fs,
     io::{self, BufRead, BufReader, Read},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -132,7 +131,7 @@ fn reload(system: &dyn System, socket: &Path, path: &Path) -> Result<Daemon> {
         serde_json::from_str(&line).map_err(|error| failed(&error))
     };
     let before = next()?;
-    if let Some(file) = before.file.filter(|file| !is_same(file, path)) {
+    if let Some(file) = before.file.filter(|file| !ssd::is_same(file, path)) {
         return Ok(Daemon::Elsewhere(file));
     }
     system.hang_up(peer.pid).map_err(|error| failed(&error))?;
@@ -148,9 +147,4 @@ fn reload(system: &dyn System, socket: &Path, path: &Path) -> Result<Daemon> {
             };
         }
     }
-}
-
-/// Returns whether two paths lead to the same file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    one == other || fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).ok() == Some(one))
 }

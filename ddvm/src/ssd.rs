@@ -155,7 +155,7 @@ pub fn has_data(path: &Path) -> io::Result<bool> {
     Ok(head.iter().any(|byte| *byte != 0))
 }
 
-/// Returns whether two paths lead to the same device.
+/// Returns whether two paths lead to the same device or file.
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let target = |path: &Path| fs::canonicalize(path).ok();
     one == other || target(one).is_some() && target(one) == target(other)

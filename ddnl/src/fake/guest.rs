@@ -57,17 +57,9 @@ impl Default for GuestState {
             },
             pools: vec![Pool {
                 vm: None,
-                id: DEFAULT_POOL,
-                name: "default".into(),
-                cgroup_id: None,
-                cgroup: None,
-                weight: DEFAULT_WEIGHT,
-                ssd_weight: DEFAULT_WEIGHT,
-                store: Store::Memory,
-                policy: Policy::DEFAULT,
                 admission: Some(AdmissionCounters::default()),
                 curve: Some(Vec::new()),
-                stats: Some(PoolStats::default()),
+                ..super::pool(0, DEFAULT_POOL, "default", PoolStats::default())
             }],
             cgroups: None,
             flushed: Vec::new(),

@@ -6,7 +6,7 @@
 mod swap;
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Accel, Command, Context, Guest, GuestConfig, LabConfig, Scenario, Target, Throttle};
+use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, Throttle};
 
 use crate::{
     accounting,
@@ -43,18 +43,7 @@ const READER: &str = "reader";
 const MOST_MS: f64 = 2.0;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    let config = LabConfig {
-        accel: Accel::Tcg,
-        vcpus: 1,
-        count_instructions: true,
-        ..context.lab_config()
-    };
-    let targets = measure(&Stage {
-        lab: context.fresh_lab(config)?,
-    });
-    // Other scenarios need a clock that runs at the usual speed.
-    context.end_lab();
-    targets
+    stage::counting_instructions(context, measure)
 }
 
 fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {

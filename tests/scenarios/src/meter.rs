@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Disk, Machine};
 
-use crate::{counters::GuestCounters, ddctl};
+use crate::{counters::GuestCounters, ddctl, stage};
 
 /// Measures work on one disk of a guest.
 pub(crate) struct Meter<'a> {
@@ -25,11 +25,10 @@ pub(crate) struct Measured {
 impl<'a> Meter<'a> {
     /// Returns a meter for a disk.
     pub(crate) fn new(guest: &'a Machine, disk: &Disk) -> Result<Self> {
-        let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
-        let name = device.trim().trim_start_matches("/dev/");
+        let block = stage::block_directory(guest, disk)?;
         Ok(Self {
             guest,
-            statistics: format!("/sys/block/{name}/stat"),
+            statistics: format!("{block}/stat"),
         })
     }
 

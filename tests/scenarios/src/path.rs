@@ -7,9 +7,7 @@
 //! instruction that the emulator counts for each byte, as on processors that do so quickly.
 
 use anyhow::{Result, ensure};
-use ddlab::{
-    Accel, Command, Context, Guest, GuestConfig, LabConfig, Machine, Scenario, Target, Throttle,
-};
+use ddlab::{Command, Context, Guest, GuestConfig, Machine, Scenario, Target, Throttle};
 
 use crate::{
     accounting, ddctl,
@@ -41,18 +39,7 @@ const CALLS: &[(&str, &str, &str)] = &[
 ];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    let config = LabConfig {
-        accel: Accel::Tcg,
-        vcpus: 1,
-        count_instructions: true,
-        ..context.lab_config()
-    };
-    let targets = measure(&Stage {
-        lab: context.fresh_lab(config)?,
-    });
-    // Other scenarios need a clock that runs at the usual speed.
-    context.end_lab();
-    targets
+    stage::counting_instructions(context, measure)
 }
 
 fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
@@ -87,9 +74,8 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     // Pages that are read in an order without neighbours are folios of their own, and are requested
     // one by one. `drop_caches` removes one folio after the other.
     guest.write_file(&format!("/sys/fs/cgroup/{READER}/memory.max"), "max")?;
-    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
-    let device = device.trim().trim_start_matches("/dev/").to_owned();
-    guest.write_file(&format!("/sys/block/{device}/queue/read_ahead_kb"), "0")?;
+    let block = stage::block_directory(&guest, &disk)?;
+    guest.write_file(&format!("{block}/queue/read_ahead_kb"), "0")?;
     let last = pages(FILE) - 1;
     let page_by_page = format!(
         "perl -e 'open F, \"<\", \"/mnt/file\"; for (0..{last}) {{ \

@@ -76,9 +76,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 /// A window of 8 MiB would be all the memory of the reader.
 fn narrow_readahead(guest: &Guest, disk: &Disk) -> Result<()> {
-    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
-    let name = device.trim().trim_start_matches("/dev/");
-    guest.write_file(&format!("/sys/block/{name}/queue/read_ahead_kb"), "256")
+    let block = stage::block_directory(guest, disk)?;
+    guest.write_file(&format!("{block}/queue/read_ahead_kb"), "256")
 }
 
 /// Sets another policy, whose history is empty.

@@ -4,8 +4,8 @@
 
 use anyhow::{Result, bail, ensure};
 use ddlab::{
-    Context, Disk, DiskConfig, FileSpec, Format, Guest, GuestConfig, Lab, Machine, ReadSpec,
-    Throttle, wait,
+    Accel, Context, Disk, DiskConfig, FileSpec, Format, Guest, GuestConfig, Lab, LabConfig,
+    Machine, ReadSpec, Target, Throttle, wait,
 };
 
 use crate::ddctl;
@@ -160,6 +160,33 @@ pub(crate) const fn pages(bytes: u64) -> u64 {
 /// Returns a part as a percentage of a whole.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
+}
+
+/// Returns the directory of a guest's disk below `/sys/block`.
+pub(crate) fn block_directory(guest: &Machine, disk: &Disk) -> Result<String> {
+    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
+    let name = device.trim().trim_start_matches("/dev/");
+    Ok(format!("/sys/block/{name}"))
+}
+
+/// Runs `measure` on machines with one processor each, whose clocks count instructions, a nanosecond
+/// for each.
+pub(crate) fn counting_instructions(
+    context: &mut Context,
+    measure: impl FnOnce(&Stage<'_>) -> Result<Vec<Target>>,
+) -> Result<Vec<Target>> {
+    let config = LabConfig {
+        accel: Accel::Tcg,
+        vcpus: 1,
+        count_instructions: true,
+        ..context.lab_config()
+    };
+    let targets = measure(&Stage {
+        lab: context.fresh_lab(config)?,
+    });
+    // Other scenarios need a clock that runs at the usual speed.
+    context.end_lab();
+    targets
 }
 
 /// Returns `many / few`.

@@ -28,8 +28,7 @@ const SECONDS: f64 = 10.0;
 /// Reads a file for the first time, sequentially and with a hint to the kernel. Returns the number
 /// of requests to the disk.
 pub(super) fn requests(guest: &Guest, disk: &Disk, file: &str) -> Result<u64> {
-    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
-    let block = format!("/sys/block/{}", device.trim().trim_start_matches("/dev/"));
+    let block = stage::block_directory(guest, disk)?;
     let usual = guest.read_text(&format!("{block}/queue/read_ahead_kb"))?;
     let set = |kib: &str| guest.write_file(&format!("{block}/queue/read_ahead_kb"), kib);
     let reads = || -> Result<u64> {
