@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The order of operations.
+//! The order of choices.
 
-use std::collections::VecDeque;
+use ddhelper::churn::Dice;
 
-use ddhelper::{churn::Dice, kind::Kind};
+/// Choices in a random order. Each is taken as often as it is listed before any is taken again, so
+/// that a short torture has all of them.
+#[derive(Debug)]
+pub(super) struct Deck<T: 'static> {
+    all: &'static [T],
+    left: Vec<T>,
+}
 
-/// The operations in a random order. Each comes once before any comes again, so that a short
-/// torture has all of them.
-#[derive(Debug, Default)]
-pub(super) struct Deck(VecDeque<Kind>);
-
-impl Deck {
-    /// Returns the next operation.
-    pub(super) fn draw(&mut self, dice: &mut Dice) -> Kind {
-        if self.0.is_empty() {
-            let mut all = Kind::ALL.to_vec();
-            while !all.is_empty() {
-                // The result is below the number of the remaining ones.
-                let next = dice.below(all.len() as u64) as usize;
-                self.0.push_back(all.swap_remove(next));
-            }
+impl<T: Copy> Deck<T> {
+    /// Creates a deck of choices, of which there must be at least one.
+    pub(super) const fn new(all: &'static [T]) -> Self {
+        Self {
+            all,
+            left: Vec::new(),
         }
-        self.0.pop_front().unwrap_or(Kind::Ring)
     }
 
-    /// Returns an operation that the files did not allow at that moment. It comes again soon.
-    pub(super) fn put_back(&mut self, kind: Kind) {
-        self.0.push_back(kind);
+    /// Returns the next choice.
+    pub(super) fn draw(&mut self, dice: &mut Dice) -> T {
+        if self.left.is_empty() {
+            self.left.extend_from_slice(self.all);
+        }
+        // The result is below the number of the remaining ones.
+        let next = dice.below(self.left.len() as u64) as usize;
+        self.left.swap_remove(next)
+    }
+
+    /// Takes back a choice that the files did not allow at that moment. It comes again soon.
+    pub(super) fn put_back(&mut self, choice: T) {
+        self.left.push(choice);
     }
 }

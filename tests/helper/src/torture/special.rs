@@ -41,7 +41,7 @@ pub(super) type Done = io::Result<bool>;
 impl Worker<'_> {
     /// Executes the next operation.
     pub(super) fn special(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
-        let kind = self.deck.draw(&mut self.dice);
+        let kind = self.operations.draw(&mut self.dice);
         let done = if kind.takes_two() {
             self.between(kind, file, models)
                 .with_context(|| format!("before {kind:?} of {file}"))?
@@ -59,7 +59,7 @@ impl Worker<'_> {
                 self.tally.changes += 1;
                 *self.tally.done.entry(kind).or_default() += 1;
             }
-            Ok(false) => self.deck.put_back(kind),
+            Ok(false) => self.operations.put_back(kind),
             Err(error) if is_not_offered(&error) => {
                 *self.tally.not_offered.entry(kind).or_default() += 1;
             }

@@ -5,7 +5,10 @@
 use std::{collections::HashMap, fs::File, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use ddhelper::churn::{Dice, PAGE};
+use ddhelper::{
+    churn::{Dice, PAGE},
+    kind::Kind,
+};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -29,7 +32,9 @@ pub(super) struct Worker<'a> {
     pub(super) arguments: &'a TortureArguments,
     pub(super) dice: Dice,
     pub(super) tally: Tally,
-    pub(super) deck: Deck,
+    pub(super) operations: Deck<Kind>,
+    /// The ways to read.
+    ways: Deck<Way>,
     /// Content of the boot loader's inode, which is locked after all others.
     pub(super) boot: Model,
     /// Locked exclusively where the kernel leaves pages old that are being read.
@@ -44,7 +49,8 @@ impl<'a> Worker<'a> {
             arguments,
             dice: Dice::new(arguments.seed),
             tally: Tally::default(),
-            deck: Deck::default(),
+            operations: Deck::new(&Kind::ALL),
+            ways: Deck::new(&Way::SHARES),
             boot: Model::open(&arguments.models.join(BOOT))?,
             quiet: File::open(arguments.models.join("quiet"))?,
             held: HashMap::new(),
@@ -133,7 +139,7 @@ impl<'a> Worker<'a> {
             self.tally.wrong.push(wrong);
             return Ok(());
         }
-        let way = Way::any(&mut self.dice);
+        let way = self.ways.draw(&mut self.dice);
         let open = self.opened(file, way)?;
         for _ in 0..self.dice.within(1, 24) {
             if !content.is_empty() {
