@@ -2,21 +2,21 @@
 
 //! The papers' figures and tables, replayed at their sizes.
 //!
-//! Each group of experiments has a file; [`plot`] draws, and [`report`] writes the page and the
-//! result. Experiments that need the SSD tier are listed as missing.
+//! Each group of experiments has a file, and [`report`] writes the page and the result.
+//! Experiments that need the SSD tier are listed as missing.
 
 pub mod cooperative;
 pub mod dynamic;
 pub mod flexible;
 pub mod modes;
 pub mod motivation;
-pub mod plot;
 pub mod record;
 pub mod report;
 pub mod unicache;
 
 use crate::goal::MEMORY_TIER;
 use crate::verdict::{Band, Order};
+use ddreport::chart::{Bar, Bars, Line, Lines};
 
 /// A figure or a table of a paper.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Figure {
     pub name: &'static str,
     /// Title.
     pub title: &'static str,
-    /// Its plots and gaps.
+    /// Its charts and gaps.
     pub parts: Vec<Part>,
     /// Our numbers beside the paper's.
     pub compared: Vec<Compared>,
@@ -39,37 +39,37 @@ pub struct Figure {
 #[derive(Clone, Debug)]
 pub enum Part {
     /// Values over time or size.
-    Lines {
-        /// Title.
-        title: String,
-        /// Label of the horizontal axis.
-        x: &'static str,
-        /// Label of the vertical axis.
-        y: &'static str,
-        /// The lines.
-        lines: Vec<Line>,
-    },
-    /// A value for each of several items.
-    Bars {
-        /// Title.
-        title: String,
-        /// Label of the vertical axis.
-        y: &'static str,
-        /// The bars.
-        bars: Vec<Bar>,
-    },
+    Lines(Lines),
+    /// A value for each of several items, beside the paper's.
+    Bars(Bars),
     /// Not shown, for this reason.
     Missing(&'static str),
 }
 
-/// Points, from left to right.
-pub type Points = Vec<(f64, f64)>;
+impl Part {
+    fn lines(title: impl Into<String>, x: &'static str, y: &'static str, lines: Vec<Line>) -> Self {
+        Self::Lines(Lines {
+            title: title.into(),
+            x,
+            y,
+            lines,
+        })
+    }
 
-/// Points with their name.
-pub type Line = (String, Points);
+    /// Returns what containers hold in the store, over time.
+    fn held(title: impl Into<String>, lines: Vec<Line>) -> Self {
+        Self::lines(title, "seconds", "MiB in the store", lines)
+    }
 
-/// Label, our value, the paper's value.
-pub type Bar = (String, f64, Option<f64>);
+    fn bars(title: impl Into<String>, unit: &'static str, bars: Vec<Bar>) -> Self {
+        Self::Bars(Bars {
+            title: title.into(),
+            unit,
+            names: ["ours", "paper"],
+            bars,
+        })
+    }
+}
 
 /// One of our numbers beside the paper's.
 #[derive(Clone, Debug)]

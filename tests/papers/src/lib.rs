@@ -11,6 +11,5 @@
 pub mod control;
 pub mod figure;
 pub mod goal;
-pub mod inputs;
 pub mod outcome;
 pub mod verdict;

@@ -3,7 +3,6 @@
 //! Results of the papers' figures, as a table for the report and for `docs/papers.md`.
 
 use crate::figure::Figure;
-use crate::inputs::INPUTS;
 use crate::verdict::{Band, Verdict, judge, told};
 
 /// A line of the table.
@@ -49,17 +48,19 @@ fn far(figure: &Figure) -> String {
     }
 }
 
-/// The text before the tables of `docs/papers.md`.
+/// The text before the results in `docs/papers.md`, with the table of inputs.
 const HEAD: &str = include_str!("papers.md");
+
+/// Returns the rows of the table of inputs, with the head of the table: the quantity, its value,
+/// its source, and its derivation.
+pub(crate) fn inputs() -> impl Iterator<Item = Vec<&'static str>> {
+    let rows = HEAD.lines().filter_map(|line| line.strip_prefix("| "));
+    rows.map(|row| row.trim_end_matches(" |").split(" | ").collect())
+}
 
 /// Returns the text of `docs/papers.md`.
 pub fn document(figures: &[Figure]) -> String {
     let mut text = String::from(HEAD);
-    text += "\n## What went in\n\n| input | value | from | how |\n|---|---|---|---|\n";
-    for input in &INPUTS {
-        let (what, value, source) = (input.what, input.value, input.source.name());
-        text += &format!("| {what} | {value} | {source} | {} |\n", input.how);
-    }
     text += "\n## What came out\n\n| figure | verdict | not as in the paper, or far from it |\n|---|---|---|\n";
     for row in rows(figures) {
         text += &format!("| {} | {} | {} |\n", row.name, row.verdict.name(), row.off);

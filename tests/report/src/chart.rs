@@ -22,7 +22,7 @@ mod timeline;
 
 pub use bars::{Bar, Bars};
 pub use ladder::{Ladder, Rung};
-pub use lines::{Line, Lines};
+pub use lines::{Line, Lines, Points};
 pub use palette::{GREY, colour};
 pub use panel::{Panel, Series, Style};
 pub use spread::{Spread, Strip};
@@ -41,5 +41,63 @@ fn picture(about: &str, height: f64, content: &Markup) -> Markup {
             font-family="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
             font-size="13"
         { (content) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the line, the left and the right end of each label.
+    fn labels(svg: &Markup) -> Vec<(f64, f64, f64)> {
+        let texts = svg.0.split("<text ").skip(1);
+        let label = |text: &str| {
+            let (attributes, rest) = text.split_once('>').unwrap();
+            let words = rest.split('<').next().unwrap().replace("&amp;", "&");
+            let value = |name: &str| {
+                let (_, value) = attributes.split_once(&format!("{name}=\""))?;
+                value.split('"').next()
+            };
+            let [x, y] = ["x", "y"].map(|name| value(name).unwrap().parse::<f64>().unwrap());
+            let width = legend::width(&words);
+            let left = match value("text-anchor") {
+                Some("middle") => x - width / 2.0,
+                Some("end") => x - width,
+                _ => x,
+            };
+            (y, left, left + width)
+        };
+        texts.map(label).collect()
+    }
+
+    #[test]
+    fn labels_keep_apart_and_inside() {
+        let line = |name: &str| (name.to_owned(), vec![(0.0, 1_000.0), (2_000.0, 3_000.0)]);
+        let lines = Lines {
+            title: "Operations a second, by those with all memory in the VM".into(),
+            x: "MiB in the VM; the rest of 2 GiB at the host",
+            y: "MiB in the store",
+            lines: ["Container 1 (2 threads)", "Container 2 (3 threads)", "c"]
+                .map(line)
+                .into(),
+        };
+        let bar = |name: &str, value| (name.to_owned(), value, Some(value * 2.0));
+        let bars = Bars {
+            title: "Best effort by performance-aware, cut at 20".into(),
+            unit: "times as fast",
+            names: ["ours", "paper"],
+            bars: vec![bar("Video server, best effort", 12_345.0), bar("b", 0.5)],
+        };
+        for svg in [lines.svg(), bars.svg()] {
+            let labels = labels(&svg);
+            assert!(labels.len() > 8, "{}", svg.0);
+            for (at, (y, left, right)) in labels.iter().enumerate() {
+                assert!(*left >= 0.0 && *right <= WIDTH, "{left} {right} {}", svg.0);
+                for (other, start, end) in &labels[..at] {
+                    let apart = (y - other).abs() >= 13.0 || end <= left || right <= start;
+                    assert!(apart, "{left} {right} at {y}: {}", svg.0);
+                }
+            }
+        }
     }
 }

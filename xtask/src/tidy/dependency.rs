@@ -46,13 +46,13 @@ const OURS: &[Ours] = &[
     ("ddload", &[], &[]),
     ("ddhelper", &["ddabi", "ddagent", "ddload"], &[]),
     ("ddlab", &["ddagent"], &[]),
+    ("ddreport", &[], &[]),
     (
         "ddpapers",
-        &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"],
+        &["ddabi", "ddcore", "ddnl", "ddreport", "ddsim", "policyd"],
         &[],
     ),
     ("ddbench", &["ddabi", "ddcore", "ddlab"], &[]),
-    ("ddreport", &[], &[]),
     ("dddemo", &["ddabi", "ddlab", "ddload", "ddreport"], &[]),
     (
         "ddscenarios",

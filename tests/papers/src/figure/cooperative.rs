@@ -246,27 +246,19 @@ fn by_target(columns: &[(&str, &Run)], targets: &[f64; 4], table: bool) -> Vec<P
             let ours = (run.operations()[at] / targets[at]).min(CUT);
             (name.to_string(), ours, paper)
         };
-        Part::Bars {
-            title: format!("{}: throughput by target", NAMES[at]),
-            y: "times the target, cut at 3",
-            bars: columns.iter().map(bar).collect(),
-        }
+        let title = format!("{}: throughput by target", NAMES[at]);
+        let bars = columns.iter().map(bar).collect();
+        Part::bars(title, "times the target, cut at 3", bars)
     };
     (0..NAMES.len()).map(plot).collect()
 }
 
 fn over_time(run: &Run) -> [Part; 2] {
-    let part = |title: &str, y, lines| Part::Lines {
-        title: title.into(),
-        x: "seconds",
-        y,
-        lines,
-    };
     let memory = named(&NAMES, run.record.memory.iter().cloned());
     let held = run.record.lines(&NAMES);
     [
-        part("policyd: the VM's memory", "MiB", memory),
-        part("policyd: the store", "MiB in the store", held),
+        Part::lines("policyd: the VM's memory", "seconds", "MiB", memory),
+        Part::held("policyd: the store", held),
     ]
 }
 

@@ -91,12 +91,10 @@ fn thirteen() -> Figure {
     Figure {
         name: "DoubleDecker, figure 13",
         title: "Weights that change, among containers; a store of 1 GiB",
-        parts: vec![Part::Lines {
-            title: "60:40, from 900 s 50:30:20, from 1800 s 60:40".into(),
-            x: "seconds",
-            y: "MiB in the store",
-            lines: record.lines(&names),
-        }],
+        parts: vec![Part::held(
+            "60:40, from 900 s 50:30:20, from 1800 s 60:40",
+            record.lines(&names),
+        )],
         compared: shares(
             &record,
             &names,
@@ -145,12 +143,7 @@ fn fourteen() -> Figure {
         name: "DoubleDecker, figure 14",
         title: "VMs that come, weights and capacity that change",
         parts: vec![
-            Part::Lines {
-                title: "2 GiB, from 1800 s 4 GiB".into(),
-                x: "seconds",
-                y: "MiB in the store",
-                lines: record.lines(&names),
-            },
+            Part::held("2 GiB, from 1800 s 4 GiB", record.lines(&names)),
             Part::Missing("VM3 uses the SSD tier only; the paper does not show it either"),
         ],
         compared: shares(

@@ -73,11 +73,7 @@ fn gains(global: &Record, ddmem: &Record, ex: &Record, few: f64) -> Figure {
         name: "DoubleDecker, figure 11",
         title: "Throughput by that with a global store of 2 GiB",
         parts: vec![
-            Part::Bars {
-                title: "Times Global".into(),
-                y: "times",
-                bars,
-            },
+            Part::bars("Times Global", "times", bars),
             Part::Missing("DDHybrid needs the SSD tier"),
         ],
         compared,
@@ -110,12 +106,7 @@ fn gains(global: &Record, ddmem: &Record, ex: &Record, few: f64) -> Figure {
 }
 
 fn shares(global: &Record, ddmem: &Record) -> Figure {
-    let lines = |run: &Record, title: &str| Part::Lines {
-        title: title.into(),
-        x: "seconds",
-        y: "MiB in the store",
-        lines: run.lines(&FOUR),
-    };
+    let lines = |run: &Record, title: &str| Part::held(title, run.lines(&FOUR));
     let late = |run: &Record, at| run.mean(at, MADE, UNTIL);
     Figure {
         name: "DoubleDecker, figure 12",

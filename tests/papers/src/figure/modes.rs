@@ -26,12 +26,7 @@ fn run(mode: Mode) -> Run {
 
 pub(super) fn figures() -> Vec<Figure> {
     let (global, weighted) = (run(Mode::Global), run(Mode::Weighted));
-    let lines = |run: &Run, title: &str| Part::Lines {
-        title: title.into(),
-        x: "seconds",
-        y: "MiB in the store",
-        lines: run.record.lines(&FOUR[..3]),
-    };
+    let lines = |run: &Run, title: &str| Part::held(title, run.record.lines(&FOUR[..3]));
     let late = |run: &Run, at| run.record.mean(at, MADE, UNTIL);
     let peak = |run: &Run, at: usize| {
         let held = run.record.held[at].iter().map(|(_, mib)| *mib);
@@ -76,15 +71,13 @@ pub(super) fn figures() -> Vec<Figure> {
         name: "DoubleDecker, figure 10",
         title: "The video server's share in the same runs",
         parts: vec![
-            Part::Lines {
-                title: "Videoserver".into(),
-                x: "seconds",
-                y: "MiB in the store",
-                lines: named(
+            Part::held(
+                "Videoserver",
+                named(
                     &["Global", "DDMem"],
                     [&global, &weighted].map(|run| run.record.held[3].clone()),
                 ),
-            },
+            ),
             Part::Missing("DDSSD needs the SSD tier"),
         ],
         compared: vec![
@@ -162,11 +155,7 @@ fn table(global: &Run, weighted: &Run) -> Figure {
         name: "DoubleDecker, table 2",
         title: "Throughput with DDMem by throughput with Global",
         parts: vec![
-            Part::Bars {
-                title: "DDMem / Global".into(),
-                y: "times",
-                bars: bars.collect(),
-            },
+            Part::bars("DDMem / Global", "times", bars.collect()),
             Part::Missing("DDSSD needs the SSD tier"),
         ],
         compared,

@@ -4,7 +4,7 @@
 //! memory in the VM against memory at the host (figure 5, table 1).
 
 use super::record::{Record, named};
-use super::{Compared, Figure, Line, Part};
+use super::{Compared, Figure, Part};
 use crate::verdict::{Band, Order, TWICE};
 use ddcore::policy::Policy;
 use ddsim::host::Mode;
@@ -51,15 +51,6 @@ pub(super) fn splits() -> Vec<Figure> {
     vec![splits.five(), splits.table()]
 }
 
-fn part(title: &str, lines: Vec<Line>) -> Part {
-    Part::Lines {
-        title: title.into(),
-        x: "seconds",
-        y: "MiB in the store",
-        lines,
-    }
-}
-
 fn three() -> Figure {
     let runs = [web(&[(2, 0)]), web(&[(3, 0)])];
     let lines = named(&NAMES, runs.iter().map(|run| run.held[0].clone()));
@@ -67,7 +58,7 @@ fn three() -> Figure {
     Figure {
         name: "DoubleDecker, figure 3",
         title: "A global store of 1 GiB, each web server alone",
-        parts: vec![part("Executed separately", lines)],
+        parts: vec![Part::held("Executed separately", lines)],
         compared: vec![
             Compared::new(NAMES[0], "MiB at the end", 1_024.0, full(&runs[0])).within(FULL),
             Compared::new(NAMES[1], "MiB at the end", 1_024.0, full(&runs[1])).within(FULL),
@@ -94,8 +85,8 @@ fn four() -> Figure {
         name: "DoubleDecker, figure 4",
         title: "A global store of 1 GiB, both web servers",
         parts: vec![
-            part("(a) Started together", together.lines(&NAMES)),
-            part("(b) Container 2 started 200 s later", later.lines(&NAMES)),
+            Part::held("(a) Started together", together.lines(&NAMES)),
+            Part::held("(b) Container 2 started 200 s later", later.lines(&NAMES)),
         ],
         compared: vec![
             Compared::new(
@@ -199,12 +190,12 @@ impl Splits {
         Figure {
             name: "DoubleDecker, figure 5",
             title: "2 GiB divided between container and store",
-            parts: vec![Part::Lines {
-                title: "Operations a second, by those with all memory in the VM".into(),
-                x: "MiB in the VM; the rest of 2 GiB at the host",
-                y: "times",
-                lines: APPLICATIONS.iter().enumerate().map(line).collect(),
-            }],
+            parts: vec![Part::lines(
+                "Operations a second, by those with all memory in the VM",
+                "MiB in the VM; the rest of 2 GiB at the host",
+                "times",
+                APPLICATIONS.iter().enumerate().map(line).collect(),
+            )],
             compared: vec![
                 Compared::new("Webserver, 1:1 by 2:0", "times", 1.0, self.by(0, 2)).within(TWICE),
                 Compared::new("Webserver, 2:0", "flows/s", 1_000.0, FLOWS * rate(0)).within(TWICE),

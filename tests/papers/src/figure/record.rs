@@ -2,9 +2,9 @@
 
 //! Running a machine and noting what its containers hold and do.
 
-use super::{Line, Points};
 use crate::control::{Control, INTERVAL_S};
 use ddcore::policy::Policy;
+use ddreport::chart::{Line, Points};
 use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine, Work};
 use ddsim::parameters::{

@@ -3,9 +3,10 @@
 //! UniCache: replacement (figure 6) and partitioning (figure 7, table I).
 
 use super::record::{Record, named};
-use super::{Compared, Figure, Line, Part};
+use super::{Compared, Figure, Part};
 use crate::control::{Control, Subject};
 use ddcore::policy::{Order, Policy};
+use ddreport::chart::Line;
 use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine};
 use ddsim::parameters::{
@@ -171,11 +172,8 @@ fn six() -> Figure {
             let what = format!("{}, {} by fifo", NAMES[at], policy.name());
             compared.push(Compared::new(what, "times as fast", None, ours));
         }
-        parts.push(Part::Bars {
-            title: format!("{}: speed by that of fifo (LRU)", NAMES[at]),
-            y: "times",
-            bars,
-        });
+        let title = format!("{}: speed by that of fifo (LRU)", NAMES[at]);
+        parts.push(Part::bars(title, "times", bars));
     }
     parts.push(Part::Missing(
         "UniCache's scores by recovery time and size need values with a cost; pages have none",
@@ -204,18 +202,11 @@ fn partitions() -> Vec<Figure> {
 fn seven(runs: &[Run; 3]) -> Figure {
     let mut parts = Vec::new();
     for run in runs {
-        parts.push(Part::Lines {
-            title: format!("{}: sizes", run.name),
-            x: "seconds",
-            y: "MiB in the store",
-            lines: run.record.lines(&NAMES),
-        });
-        parts.push(Part::Lines {
-            title: format!("{}: misses", run.name),
-            x: "seconds",
-            y: "part of the store's reads",
-            lines: run.misses(),
-        });
+        let title = format!("{}: sizes", run.name);
+        parts.push(Part::held(title, run.record.lines(&NAMES)));
+        let title = format!("{}: misses", run.name);
+        let y = "part of the store's reads";
+        parts.push(Part::lines(title, "seconds", y, run.misses()));
     }
     let [best, weights, aware] = runs;
     let size = |what: &str, paper, ours| Compared::new(what, "MiB", paper, ours);
@@ -259,11 +250,11 @@ fn table(runs: &[Run; 3]) -> Figure {
     Figure {
         name: "UniCache, table I",
         title: "Response times over the last 100 seconds",
-        parts: vec![Part::Bars {
-            title: format!("Best effort by performance-aware, cut at {CUT}"),
-            y: "times as fast",
+        parts: vec![Part::bars(
+            format!("Best effort by performance-aware, cut at {CUT}"),
+            "times as fast",
             bars,
-        }],
+        )],
         compared,
         orders: Vec::new(),
         note: TABLE.into(),

@@ -23,37 +23,28 @@ pub struct Bars {
     /// Title.
     pub title: String,
     /// What the values are.
-    pub unit: String,
+    pub unit: &'static str,
     /// Names of the values and of the reference values.
     pub names: [&'static str; 2],
     /// The items.
     pub bars: Vec<Bar>,
 }
 
-/// An item.
-#[derive(Clone, Debug)]
-pub struct Bar {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: f64,
-    /// The reference value, if there is one.
-    pub reference: Option<f64>,
-}
+/// The name of an item, its value and its reference value, if there is one.
+pub type Bar = (String, f64, Option<f64>);
 
 impl Bars {
     /// Draws the bars.
     pub fn svg(&self) -> Markup {
-        let values = |bar: &Bar| [Some(bar.value), bar.reference];
-        let all = self.bars.iter().flat_map(values).flatten();
-        let most = all.fold(f64::MIN_POSITIVE, f64::max);
-        let numbers = self.bars.iter().flat_map(values).flatten();
-        let room = numbers.map(|value| width(&scale::number(value)));
+        let bars = self.bars.iter();
+        let values = bars.flat_map(|(_, value, reference)| [Some(*value), *reference]);
+        let values: Vec<f64> = values.flatten().collect();
+        let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let room = values.iter().map(|value| width(&scale::number(*value)));
         let room = room.fold(0.0, f64::max) + 8.0;
         let scale = Scale::new((0.0, most), (LEFT, WIDTH - room));
-        let has_references = self.bars.iter().any(|bar| bar.reference.is_some());
         let kinds = self.names.into_iter().zip([colour(0), GREY]);
-        let legend = match has_references {
+        let legend = match values.len() > self.bars.len() {
             true => Legend::new(kinds, LEFT),
             false => Legend::default(),
         };
@@ -61,18 +52,18 @@ impl Bars {
         let mut rows = Vec::new();
         for bar in &self.bars {
             rows.push((bar, y));
-            let count = if bar.reference.is_some() { 2.0 } else { 1.0 };
+            let count = if bar.2.is_some() { 2.0 } else { 1.0 };
             y += LINE + count * (BAR + 2.0) + GAP;
         }
         let content = html! {
             text x=(LEFT) y="16" font-weight="600" fill=(INK) { (self.title) }
             text x=(LEFT) y=(HEAD + 13.0) fill=(INK) { (self.unit) }
             (legend.draw(HEAD + LINE))
-            @for (bar, top) in &rows {
-                text x=(LEFT) y=(top + 14.0) fill=(INK) { (bar.name) }
-                (strip(top + LINE, bar.value, colour(0), &scale))
-                @if let Some(reference) = bar.reference {
-                    (strip(top + LINE + BAR + 2.0, reference, GREY, &scale))
+            @for ((name, value, reference), top) in &rows {
+                text x=(LEFT) y=(top + 14.0) fill=(INK) { (name) }
+                (strip(top + LINE, *value, colour(0), &scale))
+                @if let Some(reference) = reference {
+                    (strip(top + LINE + BAR + 2.0, *reference, GREY, &scale))
                 }
             }
         };
@@ -94,16 +85,14 @@ mod tests {
 
     #[test]
     fn references_are_beside_their_values() {
-        let bar = |name: &str, value, reference| Bar {
-            name: name.into(),
-            value,
-            reference,
-        };
         let bars = Bars {
             title: "hits".into(),
-            unit: "%".into(),
+            unit: "%",
             names: ["ours", "paper"],
-            bars: vec![bar("web", 40.0, Some(80.0)), bar("mail", 20.0, None)],
+            bars: vec![
+                ("web".into(), 40.0, Some(80.0)),
+                ("mail".into(), 20.0, None),
+            ],
         };
         let text = bars.svg().into_string();
         assert_eq!(text.matches("<rect").count(), 3);

@@ -14,28 +14,32 @@ use super::{
 };
 
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = WIDTH - 14.0;
+/// Half of the last tick of the axis, of four letters, is right of it.
+const RIGHT: f64 = WIDTH - 20.0;
 const HEAD: f64 = 24.0;
 const HEIGHT: f64 = 190.0;
 const FOOT: f64 = 44.0;
 
-/// A named curve, from left to right.
-pub type Line = (String, Vec<(f64, f64)>);
+/// The points of a curve, from left to right.
+pub type Points = Vec<(f64, f64)>;
+
+/// A named curve.
+pub type Line = (String, Points);
 
 /// Curves with a title.
 #[derive(Clone, Debug)]
-pub struct Lines<'a> {
+pub struct Lines {
     /// Title.
-    pub title: &'a str,
+    pub title: String,
     /// Label of the horizontal axis.
-    pub x: &'a str,
+    pub x: &'static str,
     /// Label of the vertical axis.
-    pub y: &'a str,
+    pub y: &'static str,
     /// The curves.
-    pub lines: &'a [Line],
+    pub lines: Vec<Line>,
 }
 
-impl Lines<'_> {
+impl Lines {
     /// Draws the curves.
     pub fn svg(&self) -> Markup {
         let most = |pick: fn(&(f64, f64)) -> f64| {
@@ -56,7 +60,7 @@ impl Lines<'_> {
         let content = html! {
             text x="8" y="16" font-weight="600" fill=(INK) { (self.title) }
             (legend.draw(HEAD))
-            text x="8" y=(top - 8.0) fill=(INK) { (self.y) }
+            text x="8" y=(top - 10.0) fill=(INK) { (self.y) }
             @for tick in scale::ticks(height, 4) {
                 @let y = up.at(tick);
                 line x1=(LEFT) x2=(RIGHT) y1=(y) y2=(y) stroke=(GRID) {}
@@ -81,7 +85,7 @@ impl Lines<'_> {
                     stroke-linejoin="round" {}
             }
         };
-        picture(self.title, bottom + FOOT, &content)
+        picture(&self.title, bottom + FOOT, &content)
     }
 }
 
@@ -91,15 +95,14 @@ mod tests {
 
     #[test]
     fn each_curve_has_a_name() {
-        let lines = [
-            ("ours".to_owned(), vec![(0.0, 1.0), (10.0, 3.0)]),
-            ("a & b".to_owned(), vec![(0.0, 2.0), (5.0, 1.0)]),
-        ];
         let lines = Lines {
-            title: "hits",
+            title: "hits".into(),
             x: "MiB",
             y: "%",
-            lines: &lines,
+            lines: vec![
+                ("ours".to_owned(), vec![(0.0, 1.0), (10.0, 3.0)]),
+                ("a & b".to_owned(), vec![(0.0, 2.0), (5.0, 1.0)]),
+            ],
         };
         let text = lines.svg().into_string();
         assert_eq!(text.matches("<path").count(), 2);
