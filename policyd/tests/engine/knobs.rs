@@ -6,7 +6,7 @@
 use crate::world::{World, parse};
 use policyd::{
     discovery::{Identity, Runtime},
-    engine::{Event, Failure, Job, Limits, Machine, Reading, Time},
+    engine::{Event, Failure, Job, Limits, Reading, Time},
 };
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -37,13 +37,7 @@ fn crowded(file: &str) -> World {
     for cgroup in ["/redis", "/web", "/other"] {
         world.make(cgroup, true);
     }
-    world.sample.machine = Machine {
-        total: 4096 * MIB,
-        available: 200 * MIB,
-        swap_free: 1024 * MIB,
-        memory_us: Some(0),
-        ..Machine::default()
-    };
+    world.memory(4096, 200);
     let reader = Reading {
         current: 1400 * MIB,
         anon: 100 * MIB,

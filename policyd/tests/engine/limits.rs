@@ -15,15 +15,8 @@ const ONLY: &str = "[[container]]\nname = \"web\"\ncgroup = \"/web\"\nmanage_mem
 /// A VM of 4 GiB with little available memory.
 fn short(file: &str, web: Reading) -> World {
     let mut world = World::new(file);
-    world.make("/web", true);
-    world.sample.machine = Machine {
-        total: 4096 * MIB,
-        available: 200 * MIB,
-        swap_free: 1024 * MIB,
-        memory_us: Some(0),
-        ..Machine::default()
-    };
-    world.sample.containers.insert("/web".into(), web);
+    world.live("/web", web);
+    world.memory(4096, 200);
     world
 }
 
@@ -158,11 +151,7 @@ fn a_container_around_a_higher_class_is_not_squeezed() {
         + "[[container]]\nname = \"in\"\ncgroup = \"/web/in\"\nmanage_memory = true\n\
            class = \"gold\"\n";
     let mut world = short(&around, reader(1400, 100, 1300));
-    world.make("/web/in", true);
-    world
-        .sample
-        .containers
-        .insert("/web/in".into(), reader(900, 50, 850));
+    world.live("/web/in", reader(900, 50, 850));
     pass(&mut world, 10);
     assert_eq!(limits(&world, "/web").and_then(|limits| limits.high), None);
     let inside = limits(&world, "/web/in").and_then(|limits| limits.high);

@@ -4,7 +4,7 @@
 //! from.
 
 use crate::{knobs::MIB, world::World};
-use policyd::engine::{Event, Failure, Job, Machine, Reading, Time};
+use policyd::engine::{Event, Failure, Job, Reading, Time};
 use std::collections::BTreeMap;
 
 fn reading(mib: u64, file_mib: u64) -> Reading {
@@ -45,20 +45,10 @@ fn pressure_of_one_limit_is_not_the_shortage_of_all() {
                 [[container]]\nname = \"b\"\ncgroup = \"/b\"\n";
     let mut world = World::new(file);
     for cgroup in ["/a", "/b"] {
-        world.make(cgroup, true);
-        world
-            .sample
-            .containers
-            .insert(cgroup.into(), reading(2048, 1500));
+        world.live(cgroup, reading(2048, 1500));
     }
     world.make("/thrashes", true);
-    world.sample.machine = Machine {
-        total: 65_536 * MIB,
-        available: 60_000 * MIB,
-        swap_free: 1024 * MIB,
-        memory_us: Some(0),
-        ..Machine::default()
-    };
+    world.memory(65_536, 60_000);
     let mut taken = BTreeMap::new();
     for _ in 0..60 {
         let stalled = &mut world.sample.machine.memory_us;
@@ -74,18 +64,9 @@ fn pressure_of_one_limit_is_not_the_shortage_of_all() {
 fn pressure_counts_while_the_kernel_reclaims_from_all() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
     let mut world = World::new(file);
-    world.make("/a", true);
-    world
-        .sample
-        .containers
-        .insert("/a".into(), reading(2048, 1500));
-    world.sample.machine = Machine {
-        total: 4096 * MIB,
-        available: (1500 + 300) * MIB,
-        swap_free: 1024 * MIB,
-        memory_us: Some(0),
-        reclaims: Some(7),
-    };
+    world.live("/a", reading(2048, 1500));
+    world.memory(4096, 1500 + 300);
+    world.sample.machine.reclaims = Some(7);
     let mut taken = BTreeMap::new();
     let wait = |world: &mut World, reclaims: u64, taken: &mut BTreeMap<String, u64>| {
         for _ in 0..10 {
@@ -109,17 +90,9 @@ fn a_higher_class_inside_a_lower_one_is_spared() {
                 [[container]]\nname = \"c\"\ncgroup = \"/c\"\nclass = \"silver\"\n";
     let mut world = World::new(file);
     for (cgroup, mib) in [("/a", 1000), ("/a/b", 950), ("/c", 1000)] {
-        world.make(cgroup, true);
-        let reading = reading(mib, mib - 20);
-        world.sample.containers.insert(cgroup.into(), reading);
+        world.live(cgroup, reading(mib, mib - 20));
     }
-    world.sample.machine = Machine {
-        total: 4096 * MIB,
-        available: 2000 * MIB,
-        swap_free: 1024 * MIB,
-        memory_us: Some(0),
-        ..Machine::default()
-    };
+    world.memory(4096, 2000);
     let mut taken = BTreeMap::new();
     for _ in 0..10 {
         second(&mut world, &mut taken);
@@ -137,19 +110,9 @@ fn memory_inside_is_counted_once() {
                 [[container]]\nname = \"c\"\ncgroup = \"/c\"\n";
     let mut world = World::new(file);
     for (cgroup, mib) in [("/a", 1000), ("/a/b", 900), ("/c", 1000)] {
-        world.make(cgroup, true);
-        world
-            .sample
-            .containers
-            .insert(cgroup.into(), reading(mib, mib - 20));
+        world.live(cgroup, reading(mib, mib - 20));
     }
-    world.sample.machine = Machine {
-        total: 4096 * MIB,
-        available: 2000 * MIB,
-        swap_free: 1024 * MIB,
-        memory_us: Some(0),
-        ..Machine::default()
-    };
+    world.memory(4096, 2000);
     let mut taken = BTreeMap::new();
     second(&mut world, &mut taken);
     assert!(taken["/c"] > 0 && !taken.contains_key("/a"), "{taken:?}");
@@ -163,11 +126,7 @@ fn offload_spares_who_is_inside_and_takes_no_part() {
     let offloads = |file: &str| {
         let mut world = World::new(file);
         for (cgroup, mib) in [("/a", 2000), ("/a/b", 900)] {
-            world.make(cgroup, true);
-            world
-                .sample
-                .containers
-                .insert(cgroup.into(), reading(mib, mib - 20));
+            world.live(cgroup, reading(mib, mib - 20));
         }
         world.pass(Time::from_secs(20));
         world.jobs
@@ -197,13 +156,8 @@ fn anonymous_memory_is_asked_for_where_it_can_be_swapped() {
             ..reading(1020, 20)
         };
         world.sample.containers.insert("/a".into(), reading);
-        world.sample.machine = Machine {
-            total: 4096 * MIB,
-            available: 0,
-            swap_free: swap_mib * MIB,
-            memory_us: Some(0),
-            ..Machine::default()
-        };
+        world.memory(4096, 0);
+        world.sample.machine.swap_free = swap_mib * MIB;
         let mut taken = BTreeMap::new();
         second(&mut world, &mut taken);
         taken.get("/a").copied().unwrap_or_default()
@@ -217,18 +171,8 @@ fn anonymous_memory_is_asked_for_where_it_can_be_swapped() {
 fn what_was_given_is_counted() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
     let mut world = World::new(file);
-    world.make("/a", true);
-    world
-        .sample
-        .containers
-        .insert("/a".into(), reading(2048, 1500));
-    world.sample.machine = Machine {
-        total: 4096 * MIB,
-        available: 0,
-        swap_free: 1024 * MIB,
-        memory_us: Some(0),
-        ..Machine::default()
-    };
+    world.live("/a", reading(2048, 1500));
+    world.memory(4096, 0);
     let mut end = |result: Result<u64, Failure>| {
         world.pass(Time::from_secs(61));
         let [job] = &std::mem::take(&mut world.jobs)[..] else {

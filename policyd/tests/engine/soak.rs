@@ -10,7 +10,7 @@ use crate::{
 use ddabi::pool::PoolStats;
 use policyd::{
     cgroup_writer::CgroupWriter,
-    engine::{Event, Machine, Reading, Time},
+    engine::{Event, Reading, Time},
 };
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 use tempfile::TempDir;
@@ -140,13 +140,8 @@ impl Site {
     fn measure(&mut self, number: usize) {
         // Memory is short in every other quarter of an hour.
         let short = number / (HOUR / 4) % 2 == 0;
-        self.world.sample.machine = Machine {
-            total: 4096 * MIB,
-            available: if short { 200 * MIB } else { 2048 * MIB },
-            swap_free: 1024 * MIB,
-            memory_us: Some(number as u64 * 1000),
-            ..Machine::default()
-        };
+        self.world.memory(4096, if short { 200 } else { 2048 });
+        self.world.sample.machine.memory_us = Some(number as u64 * 1000);
         for cgroup in self.live.clone() {
             let (more, waits) = (self.below(10_000) as u64, self.below(1_000_000) as u64);
             let new = Reading {

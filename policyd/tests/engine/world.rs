@@ -9,7 +9,7 @@ use ddnl::{
 use policyd::{
     config::Config,
     discovery::Identity,
-    engine::{Action, Engine, Event, Failure, Job, Outcome, Sample, Time},
+    engine::{Action, Engine, Event, Failure, Job, Machine, Outcome, Reading, Sample, Time},
 };
 use std::collections::BTreeMap;
 
@@ -53,6 +53,24 @@ impl World {
         let id = self.next_cgroup;
         self.next_cgroup += 1;
         self.make_numbered(path, id, told);
+    }
+
+    /// Creates a cgroup with a reading, and announces it.
+    pub(crate) fn live(&mut self, path: &str, reading: Reading) {
+        self.make(path, true);
+        self.sample.containers.insert(path.into(), reading);
+    }
+
+    /// Sets memory of the VM and the available part of it, in MiB. There is swap, and no pressure
+    /// so far.
+    pub(crate) fn memory(&mut self, total: u64, available: u64) {
+        self.sample.machine = Machine {
+            total: total << 20,
+            available: available << 20,
+            swap_free: 1 << 30,
+            memory_us: Some(0),
+            ..Machine::default()
+        };
     }
 
     /// Creates a cgroup with this id.
