@@ -7,16 +7,19 @@
 //! - [`listener`]: changes of a kernel module;
 //! - [`status`], [`metrics`], [`show`]: reports on a socket and on a page for Prometheus;
 //! - [`exposition`], [`pools`]: the format of that page, and the metrics of pools on it;
-//! - `catalogue` and `scrape` (feature `scrape`): read such a page, for tests;
+//! - `catalogue`, `scrape` and `fake` (feature `fake`): readers of such a page and a service
+//!   manager, for tests;
 //! - [`journal`], [`log`], [`pace`]: lines of the journal, and bounds for what others cause.
 
 #![forbid(unsafe_code)]
 
 mod accept;
-#[cfg(any(test, feature = "scrape"))]
+#[cfg(any(test, feature = "fake"))]
 pub mod catalogue;
 pub mod event_loop;
 pub mod exposition;
+#[cfg(feature = "fake")]
+pub mod fake;
 pub mod journal;
 pub mod listener;
 pub mod lock;
@@ -24,7 +27,7 @@ pub mod log;
 pub mod metrics;
 pub mod pace;
 pub mod pools;
-#[cfg(feature = "scrape")]
+#[cfg(feature = "fake")]
 pub mod scrape;
 pub mod service;
 pub mod show;

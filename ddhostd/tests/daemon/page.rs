@@ -21,7 +21,7 @@ use ddnl::{
     Device, Pool,
     fake::{self, FakeHost, HostState},
 };
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use tempfile::TempDir;
 
 fn text(report: &Report, format: Format) -> String {
@@ -189,30 +189,6 @@ fn guests_do_not_make_the_page_larger_than_its_bound() {
 #[test]
 fn the_documents_list_all_metrics() {
     catalogue::assert_documented("ddhostd_", &metrics(&full()));
-}
-
-/// The address in the file is the only setting that a remote Prometheus needs.
-#[test]
-fn the_unit_lets_prometheus_in() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let unit = fs::read_to_string(top.join("doubledecker-ddhostd.service")).unwrap();
-    let settings: Vec<(&str, &str)> = unit.lines().filter_map(|it| it.split_once('=')).collect();
-    let value = |key: &str| {
-        let of_key = settings.iter().find(|(name, _)| *name == key);
-        of_key.map(|(_, value)| *value)
-    };
-    let families = value("RestrictAddressFamilies").unwrap();
-    for family in ["AF_INET", "AF_INET6"] {
-        assert!(families.split(' ').any(|one| one == family), "{families}");
-    }
-    assert_eq!(value("PrivateNetwork"), Some("no"));
-    for filter in [
-        "IPAddressDeny",
-        "SocketBindDeny",
-        "RestrictNetworkInterfaces",
-    ] {
-        assert_eq!(value(filter), None, "{filter}");
-    }
 }
 
 /// The linter of Prometheus itself.

@@ -7,7 +7,7 @@ use ddabi::{
     pool::PoolStats,
     ssd::{DeviceState, Waiting},
 };
-use dddaemon::{event_loop::Request, listener::Change, service::Service};
+use dddaemon::{event_loop::Request, fake::FakeService, listener::Change};
 use ddhostd::{
     module::Module,
     report::{Report, Rule, VmReport},
@@ -17,13 +17,7 @@ use ddnl::{
     Device, Event, HostControl, Pool, Result, Side,
     fake::{self, FakeHost, HostState, Mood},
 };
-use std::{
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
     net::{TcpStream, UnixStream},
@@ -36,7 +30,7 @@ struct Bench {
     world: World,
     changes: mpsc::Sender<Change>,
     requests: mpsc::Sender<Request>,
-    said: Arc<Mutex<Vec<String>>>,
+    service: FakeService,
 }
 
 struct FakeModule {
@@ -63,40 +57,6 @@ impl Module for FakeModule {
 
     async fn hears_all(&mut self) -> bool {
         true
-    }
-}
-
-struct FakeService(Arc<Mutex<Vec<String>>>);
-
-impl FakeService {
-    fn say(&self, text: &str) {
-        self.0.lock().unwrap().push(text.into());
-    }
-}
-
-impl Service for FakeService {
-    fn ready(&mut self) {
-        self.say("ready");
-    }
-
-    fn reloading(&mut self) {
-        self.say("reloading");
-    }
-
-    fn stopping(&mut self) {
-        self.say("stopping");
-    }
-
-    fn status(&mut self, text: &str) {
-        self.say(text);
-    }
-
-    fn alive(&mut self) {
-        self.say("alive");
-    }
-
-    fn alive_every(&self) -> Option<Duration> {
-        Some(Duration::from_millis(20))
     }
 }
 
@@ -137,7 +97,7 @@ impl Bench {
             world: World::new(),
             changes,
             requests,
-            said: Arc::default(),
+            service: FakeService::default(),
         });
         bench.write(file);
         begin(&bench.world);
@@ -145,7 +105,7 @@ impl Bench {
             host: bench.world.host.clone(),
             changes: changed,
         };
-        let service = FakeService(Arc::clone(&bench.said));
+        let service = bench.service.clone();
         let places = bench.world.places();
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -174,7 +134,7 @@ impl Bench {
             let (result, ()) = tokio::join!(daemon.run(requested), acting);
             result.unwrap();
         });
-        assert_eq!(bench.said.lock().unwrap().last().unwrap(), "stopping");
+        assert_eq!(bench.service.said().last().unwrap(), "stopping");
     }
 
     fn file(&self) -> PathBuf {
@@ -237,7 +197,7 @@ fn vms_get_their_weights_when_they_register() {
         let status = bench.world.host.with(|state| state.status.clone());
         assert_eq!((status.capacity, status.floor), (2 << 18, 1 << 16));
         assert_eq!(report.tier.unwrap().capacity_pages, 2 << 18);
-        let said = bench.said.lock().unwrap().clone();
+        let said = bench.service.said().clone();
         assert!(
             said.contains(&"3 VMs, 2 of them by an entry".to_owned()),
             "{said:?}"
@@ -385,7 +345,7 @@ fn a_new_file_is_applied_and_a_wrong_one_is_not() {
         reports.until_weights(&[30, 30]).await;
         let capacity = bench.world.host.with(|state| state.status.capacity);
         assert_eq!(capacity, 1 << 18);
-        let said = bench.said.lock().unwrap().clone();
+        let said = bench.service.said().clone();
         let reloads = said.iter().filter(|one| *one == "reloading").count();
         assert_eq!(reloads, 2);
     });

@@ -14,7 +14,7 @@ use policyd::{
     metrics::{self, Guest, Shown},
 };
 use serde_json::json;
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
 use tempfile::TempDir;
 
 fn text(shown: &Shown, format: Format) -> String {
@@ -152,30 +152,6 @@ fn users_do_not_make_the_page_larger_than_its_bound() {
 #[test]
 fn the_documents_list_all_metrics() {
     catalogue::assert_documented("policyd_", &metrics(&full()));
-}
-
-/// The address in the file is the only setting that a remote Prometheus needs.
-#[test]
-fn the_unit_lets_prometheus_in() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let unit = fs::read_to_string(top.join("doubledecker-policyd.service")).unwrap();
-    let settings: Vec<(&str, &str)> = unit.lines().filter_map(|it| it.split_once('=')).collect();
-    let value = |key: &str| {
-        let of_key = settings.iter().find(|(name, _)| *name == key);
-        of_key.map(|(_, value)| *value)
-    };
-    let families = value("RestrictAddressFamilies").unwrap();
-    for family in ["AF_INET", "AF_INET6"] {
-        assert!(families.split(' ').any(|one| one == family), "{families}");
-    }
-    assert_eq!(value("PrivateNetwork"), Some("no"));
-    for filter in [
-        "IPAddressDeny",
-        "SocketBindDeny",
-        "RestrictNetworkInterfaces",
-    ] {
-        assert_eq!(value(filter), None, "{filter}");
-    }
 }
 
 /// The linter of Prometheus itself.

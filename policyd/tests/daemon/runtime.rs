@@ -3,7 +3,7 @@
 //! Tests of the loop, with real inotify on a directory in place of cgroupfs, and a module in
 //! memory.
 
-use dddaemon::{event_loop::Request, service::Service};
+use dddaemon::{event_loop::Request, fake::FakeService};
 use ddnl::{
     Result, Side,
     fake::{FakeGuest, GuestState, Mood},
@@ -14,12 +14,7 @@ use policyd::{
     runtime::{Places, Runtime},
 };
 use std::{
-    collections::BTreeMap,
-    fs,
-    os::unix::fs::MetadataExt,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
+    collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc, time::Duration,
 };
 use tempfile::TempDir;
 use tokio::{
@@ -35,7 +30,7 @@ struct Bench {
     guest: FakeGuest,
     changes: mpsc::Sender<Change>,
     requests: mpsc::Sender<Request>,
-    said: Arc<Mutex<Vec<String>>>,
+    service: FakeService,
 }
 
 struct FakeModule {
@@ -61,40 +56,6 @@ impl Module for FakeModule {
     }
 }
 
-struct FakeService(Arc<Mutex<Vec<String>>>);
-
-impl FakeService {
-    fn say(&self, text: &str) {
-        self.0.lock().unwrap().push(text.into());
-    }
-}
-
-impl Service for FakeService {
-    fn ready(&mut self) {
-        self.say("ready");
-    }
-
-    fn reloading(&mut self) {
-        self.say("reloading");
-    }
-
-    fn stopping(&mut self) {
-        self.say("stopping");
-    }
-
-    fn status(&mut self, text: &str) {
-        self.say(text);
-    }
-
-    fn alive(&mut self) {
-        self.say("alive");
-    }
-
-    fn alive_every(&self) -> Option<Duration> {
-        Some(Duration::from_millis(20))
-    }
-}
-
 const WEB: &str = "[[container]]\nname = \"web\"\ncgroup = \"/a/web\"\nweight = 300\n";
 
 impl Bench {
@@ -107,7 +68,7 @@ impl Bench {
             guest: FakeGuest::default(),
             changes,
             requests,
-            said: Arc::default(),
+            service: FakeService::default(),
         });
         bench
             .guest
@@ -119,7 +80,7 @@ impl Bench {
             guest: bench.guest.clone(),
             changes: changed,
         };
-        let service = FakeService(Arc::clone(&bench.said));
+        let service = bench.service.clone();
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -209,7 +170,7 @@ impl Bench {
     }
 
     async fn until_said(&self, text: &str) {
-        while !self.said.lock().unwrap().iter().any(|one| one == text) {
+        while !self.service.said().iter().any(|one| one == text) {
             sleep(Duration::from_millis(2)).await;
         }
     }
@@ -233,7 +194,7 @@ fn containers_are_followed() {
         bench.until_said("1 of 1 containers enrolled").await;
     });
     assert_eq!(bench.pools(), 2, "the pools stay when the daemon stops");
-    assert_eq!(bench.said.lock().unwrap().last().unwrap(), "stopping");
+    assert_eq!(bench.service.said().last().unwrap(), "stopping");
 }
 
 #[test]
@@ -262,7 +223,7 @@ fn a_new_file_is_applied_and_a_wrong_one_is_not() {
         bench.write(&WEB.replace("300", "30"));
         bench.requests.send(Request::Reload).await.unwrap();
         bench.until_enrolled("/a/web", 30).await;
-        bench.said.lock().unwrap().clear();
+        bench.service.said().clear();
         bench.write("nonsense = 1");
         bench.requests.send(Request::Reload).await.unwrap();
         bench.until_said("reloading").await;
@@ -301,7 +262,7 @@ fn signs_of_life_are_given() {
         bench.until_said("alive").await;
         bench.until_said("0 of 0 containers enrolled").await;
     });
-    assert!(bench.said.lock().unwrap().contains(&"ready".to_owned()));
+    assert!(bench.service.said().contains(&"ready".to_owned()));
 }
 
 /// Makes a cgroup's files as the kernel would.

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A service manager for the tests of daemons, inside their process and outside of it.
+
+use crate::service::Service;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    os::unix::net::UnixDatagram,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// A service manager in the daemon's process, which keeps what it is told.
+#[derive(Clone, Debug, Default)]
+pub struct FakeService(Arc<Mutex<Vec<String>>>);
+
+impl FakeService {
+    /// Returns what it was told so far.
+    pub fn said(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Service for FakeService {
+    fn ready(&mut self) {
+        self.status("ready");
+    }
+
+    fn reloading(&mut self) {
+        self.status("reloading");
+    }
+
+    fn stopping(&mut self) {
+        self.status("stopping");
+    }
+
+    fn status(&mut self, text: &str) {
+        self.said().push(text.into());
+    }
+
+    fn alive(&mut self) {
+        self.status("alive");
+    }
+
+    fn alive_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(20))
+    }
+}
+
+/// A substitute for the service manager, and the daemon that it started. The daemon is killed with
+/// it.
+#[derive(Debug)]
+pub struct Manager {
+    socket: UnixDatagram,
+    /// The daemon.
+    pub daemon: Child,
+}
+
+impl Manager {
+    /// Starts `program run --config FILE` with `directory` as its runtime directory.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program cannot be started.
+    pub fn start(program: &Path, file: &Path, directory: &Path) -> Self {
+        let address = directory.join("notify");
+        // That of an earlier daemon.
+        let _ = fs::remove_file(&address);
+        let socket = UnixDatagram::bind(&address).expect("a socket");
+        let patience = Some(Duration::from_secs(60));
+        socket.set_read_timeout(patience).expect("a timeout");
+        let daemon = Command::new(program)
+            .args(["run", "--config"])
+            .arg(file)
+            .env("NOTIFY_SOCKET", &address)
+            .env("WATCHDOG_USEC", "100000")
+            .env("RUNTIME_DIRECTORY", directory)
+            .env_remove("WATCHDOG_PID")
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the daemon starts");
+        Self { socket, daemon }
+    }
+
+    /// Waits for a message that contains this line.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the daemon is silent for a minute.
+    pub fn hear(&self, line: &str) {
+        let mut buffer = [0; 4096];
+        loop {
+            let length = self.socket.recv(&mut buffer).expect(line);
+            let text = String::from_utf8_lossy(&buffer[..length]);
+            if text.lines().any(|one| one.starts_with(line)) {
+                return;
+            }
+        }
+    }
+
+    /// Sends a signal to the daemon.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the daemon has ended.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.daemon), signal).expect("a process");
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // There is nothing to do if it has ended.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// Checks that a unit file has these lines, lets a remote Prometheus in with the address in the
+/// daemon's file as the only setting, and exposes little as `systemd-analyze security` rates it.
+/// The exposure is not checked where systemd is not installed.
+///
+/// # Panics
+///
+/// Panics if it does not.
+pub fn assert_unit(path: &Path, lines: &[&str]) {
+    let text = fs::read_to_string(path).expect("a unit");
+    for line in lines {
+        assert!(text.contains(line), "{line}");
+    }
+    let value = |key: &str| {
+        let mut settings = text.lines().filter_map(|line| line.split_once('='));
+        settings.find(|(name, _)| *name == key).map(|it| it.1)
+    };
+    let families = value("RestrictAddressFamilies").expect("families");
+    for family in ["AF_INET", "AF_INET6"] {
+        assert!(families.split(' ').any(|one| one == family), "{families}");
+    }
+    assert_eq!(value("PrivateNetwork"), Some("no"));
+    for filter in [
+        "IPAddressDeny",
+        "SocketBindDeny",
+        "RestrictNetworkInterfaces",
+    ] {
+        assert_eq!(value(filter), None, "{filter}");
+    }
+    let asked = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--no-pager", "--threshold=25"])
+        .arg(path)
+        .output();
+    let Ok(output) = asked else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+}
