@@ -116,29 +116,29 @@ fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
         "insmod both modules under load; {CAPACITY_MIB} MiB, ddctl mode fifo"
     ));
     site::load_host(host, CAPACITY_MIB)?;
-    ddctl::run(host, &["set-capacity", "--batch", BATCH])?;
-    ddctl::run(host, &["mode", "fifo"])?;
+    ddctl::run(host, &format!("set-capacity --batch {BATCH}"))?;
+    ddctl::run(host, "mode fifo")?;
     let mut policies = enrol(vms)?;
     vms.iter().try_for_each(|vm| vm.set_policy(site::PAPER))?;
     recorder.host_is_loaded();
     recorder.record(COMPARED_S)?;
 
     for (vm, weight) in VM_WEIGHTS {
-        ddctl::run(host, &["set-weight", vm, &weight.to_string()])?;
+        ddctl::run(host, &format!("set-weight {vm} {weight}"))?;
     }
     recorder.phase(WEIGHTS, true);
     recorder.change("ddctl mode weighted");
-    ddctl::run(host, &["mode", "weighted"])?;
+    ddctl::run(host, "mode weighted")?;
     recorder.record(COMPARED_S)?;
 
     recorder.phase(AGAIN, false);
     recorder.change("ddctl mode fifo");
-    ddctl::run(host, &["mode", "fifo"])?;
+    ddctl::run(host, "mode fifo")?;
     recorder.record(COMPARED_S)?;
 
     recorder.phase(DEFAULT, true);
     recorder.change("ddctl mode weighted; each container's policy is adaptive");
-    ddctl::run(host, &["mode", "weighted"])?;
+    ddctl::run(host, "mode weighted")?;
     vms.iter().try_for_each(|vm| vm.set_policy(site::DEFAULT))?;
     recorder.record(COMPARED_S)?;
 
@@ -152,8 +152,8 @@ fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
     recorder.change(format!(
         "ddctl set-capacity {MORE_CAPACITY_MIB}M; ddctl set-weight {vm} {weight}"
     ));
-    ddctl::run(host, &["set-capacity", &format!("{MORE_CAPACITY_MIB}M")])?;
-    ddctl::run(host, &["set-weight", vm, &weight.to_string()])?;
+    ddctl::run(host, &format!("set-capacity {MORE_CAPACITY_MIB}M"))?;
+    ddctl::run(host, &format!("set-weight {vm} {weight}"))?;
     recorder.record(HOST_S)?;
     recorder.finish()
 }

@@ -16,7 +16,6 @@
 //! - [`live`], [`outcome`], [`report`]: showing them, with pages and charts of `ddreport`.
 
 pub mod bench;
-mod ddctl;
 mod demo;
 mod figures;
 mod latency;
@@ -32,6 +31,8 @@ mod site;
 mod step;
 mod table;
 mod table_4;
+
+use ddlab::ddctl;
 
 pub use demo::{Options, run};
 pub use figures::scenarios;

@@ -8,11 +8,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use ddlab::Machine;
+use ddlab::{
+    Machine,
+    ddctl::{self, Vm},
+};
 use ddload::Line;
 
 use crate::{
-    ddctl::{self, Stats},
     recorder::{Audience, Shared},
     recording::{Counts, Recording, Share, Work},
     site::ActiveLoad,
@@ -59,8 +61,8 @@ impl Sampler {
             state.host
         };
         let before = self.start.elapsed().as_secs_f64();
-        let stats = match loaded {
-            true => Some(ddctl::stats(&self.host).context("cannot sample the host")?),
+        let vms = match loaded {
+            true => Some(ddctl::vms(&self.host).context("cannot sample the host")?),
             false => None,
         };
         let after = self.start.elapsed().as_secs_f64();
@@ -86,8 +88,8 @@ impl Sampler {
         }
         let mut state = self.shared.lock();
         let recording = &mut state.recording;
-        if let Some(stats) = &stats {
-            add_shares(recording, (before + after) / 2.0, stats);
+        if let Some(vms) = &vms {
+            add_shares(recording, (before + after) / 2.0, vms);
         }
         for (track, work) in recording.containers.iter_mut().zip(work) {
             track.work.extend(work);
@@ -100,8 +102,8 @@ impl Sampler {
     }
 }
 
-fn add_shares(recording: &mut Recording, at: f64, stats: &Stats) {
-    for vm in &stats.vms {
+fn add_shares(recording: &mut Recording, at: f64, vms: &[Vm]) {
+    for vm in vms {
         let Some(name) = &vm.name else { continue };
         if let Some(track) = recording.vms.iter_mut().find(|track| track.name == *name) {
             track.shares.push(Share {

@@ -103,18 +103,17 @@ impl Vm {
         self.guest.load_module(GUEST_MODULE, &[])?;
         let what = format!("the module in {} has found its host", self.plan.name);
         wait::until(&what, || {
-            let status = self.guest.exec_ok(["ddctl", "status", "--json"])?;
-            Ok(status.contains("\"attached\"").then_some(()))
+            let state = ddctl::guest(&self.guest)?.state;
+            Ok((state == "attached").then_some(()))
         })
     }
 
     /// Enrols containers by hand. Pages outside of containers are not cached.
     pub(crate) fn enrol(&self, policy: &str, weights: &[(&str, u32)]) -> Result<()> {
-        ddctl::run(&self.guest, &["set-weight", "default", "0"])?;
+        ddctl::run(&self.guest, "set-weight default 0")?;
         for (name, weight) in weights {
-            let weight = weight.to_string();
-            let add = ["container", "add", name, "--weight", &weight];
-            ddctl::run(&self.guest, &[&add[..], &["--policy", policy]].concat())?;
+            let add = format!("container add {name} --weight {weight} --policy {policy}");
+            ddctl::run(&self.guest, &add)?;
         }
         Ok(())
     }
@@ -124,7 +123,7 @@ impl Vm {
         for container in &self.plan.containers {
             let name = container.name;
             wait::until(&format!("{name} follows {policy}"), || {
-                let set = ["container", "set-policy", name, policy];
+                let set = format!("container set-policy {name} {policy}");
                 Ok(ddctl::run(&self.guest, &set).ok())
             })?;
         }

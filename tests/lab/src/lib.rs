@@ -14,6 +14,7 @@ mod artifacts;
 mod command;
 pub mod console;
 pub mod content;
+pub mod ddctl;
 mod disk;
 mod guest;
 mod lab;

@@ -36,6 +36,16 @@ impl Target {
         }
     }
 
+    /// Returns the target of a count that must be zero.
+    pub fn none(name: impl Into<String>, count: impl TryInto<u64>) -> Self {
+        Self::at_most(name, 0.0, counted(count), "")
+    }
+
+    /// Returns the target of a count that must not be zero.
+    pub fn some(name: impl Into<String>, count: impl TryInto<u64>) -> Self {
+        Self::at_least(name, 1.0, counted(count), "")
+    }
+
     /// Returns the target of a figure that must be at least `least`. An absent figure misses it.
     pub fn at_least(
         name: impl Into<String>,
@@ -67,6 +77,11 @@ impl Target {
             measured.is_some_and(|measured| measured <= most),
         )
     }
+}
+
+/// Returns a count as a figure.
+fn counted(count: impl TryInto<u64>) -> f64 {
+    count.try_into().map_or(f64::INFINITY, |count| count as f64)
 }
 
 /// Returns whether there are promises and all are kept.

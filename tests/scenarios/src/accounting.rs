@@ -6,10 +6,7 @@
 use anyhow::{Result, ensure};
 use ddlab::{Machine, wait};
 
-use crate::{
-    counters::PoolStats,
-    ddctl::{self, Vm},
-};
+use crate::ddctl::{self, PoolStats, Vm};
 
 /// Waits until no page moves at the host. Checks that the pages of every pool agree with its
 /// counters, those of every VM with its pools, and those of the tier with the VMs. Returns the VMs.

@@ -22,8 +22,7 @@ use ddlab::{
 
 use crate::{
     accounting,
-    counters::HostCounters,
-    ddctl,
+    ddctl::{self, HostCounters},
     hotplug::{self, Usage},
     memory::Baseline,
     ssd::device::Device,
@@ -123,14 +122,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     user_mode(host, &hostile)?;
     let stats = device.stats(host)?;
     eprintln!("    {stats:?}");
-    targets.push(Target::at_most(
+    targets.push(Target::none(
         format!(
             "hostile: pages of {} that the device gave wrong",
             stats.read_pages
         ),
-        0.0,
-        stats.bad_checksums as f64,
-        "",
+        stats.bad_checksums,
     ));
     let deferred = ddctl::host(host)?.counters.gets_deferred;
     for (name, count) in [
@@ -138,12 +135,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ("pages that came from the device", stats.read_pages),
         ("gets that were deferred", deferred),
     ] {
-        targets.push(Target::at_least(
-            format!("hostile: {name}"),
-            1.0,
-            count as f64,
-            "",
-        ));
+        targets.push(Target::some(format!("hostile: {name}"), count));
     }
     unload(&stage, &victim, &hostile)?;
     device.forget(host)?;
@@ -208,26 +200,20 @@ impl Attack<'_> {
                 sum(|tally| tally.sent) as f64,
                 "",
             ),
-            Target::at_most(
+            Target::none(
                 "hostile: answers that are no documented status",
-                0.0,
-                sum(|tally| tally.unknown) as f64,
-                "",
+                sum(|tally| tally.unknown),
             ),
-            Target::at_most(
+            Target::none(
                 format!(
                     "hostile: pages of {} given that are not what was put",
                     sum(|tally| tally.given)
                 ),
-                0.0,
-                sum(|tally| tally.foreign) as f64,
-                "",
+                sum(|tally| tally.foreign),
             ),
-            Target::at_most(
+            Target::none(
                 "hostile: requests done whose session or number cannot be right",
-                0.0,
-                sum(|tally| tally.let_in) as f64,
-                "",
+                sum(|tally| tally.let_in),
             ),
             Target::at_least(
                 "hostile: times the victim read its file, all of it right",
@@ -334,9 +320,8 @@ fn refusals(counted: &HostCounters) -> Vec<Target> {
         ("as overtaken", counted.retries),
         ("unreadable", counted.refused_fault),
     ];
-    let target = |(reason, count): (&str, u64)| {
-        Target::at_least(format!("hostile: refused: {reason}"), 1.0, count as f64, "")
-    };
+    let target =
+        |(reason, count): (&str, u64)| Target::some(format!("hostile: refused: {reason}"), count);
     reasons.into_iter().map(target).collect()
 }
 

@@ -11,8 +11,7 @@ use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, Throttle};
 use crate::{
     accounting,
     cgroup::Stat,
-    counters::GuestCounters,
-    ddctl,
+    ddctl::{self, GuestCounters},
     stage::{self, GUEST, Stage, pages, percent},
 };
 

@@ -3,8 +3,8 @@
 //! Tests on real kernels, with one promise, or a few related ones, in each file.
 //!
 //! A scenario sets a [`stage`], works on it, and compares its observations with the counters of
-//! `ddctl` ([`counters`]) and with content that was made outside of the machines. The
-//! [`accounting`] must balance after each of them.
+//! `ddctl` and with content that was made outside of the machines. The [`accounting`] must balance
+//! after each of them.
 
 mod accounting;
 mod allocations;
@@ -14,9 +14,7 @@ mod bounds;
 mod calls;
 mod cgroup;
 mod coherence;
-mod counters;
 mod crowd;
-mod ddctl;
 mod deaths;
 mod events;
 mod exits;
@@ -66,7 +64,7 @@ mod tracing;
 mod vmm;
 mod work;
 
-use ddlab::Scenario;
+use ddlab::{Scenario, ddctl};
 
 pub use patched::{Patches, every_build, patched_builds};
 

@@ -5,7 +5,10 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Disk, Machine};
 
-use crate::{counters::GuestCounters, ddctl, stage};
+use crate::{
+    ddctl::{self, GuestCounters},
+    stage,
+};
 
 /// Measures work on one disk of a guest.
 pub(crate) struct Meter<'a> {

@@ -9,8 +9,7 @@ use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle
 
 use crate::{
     accounting,
-    counters::GuestCounters,
-    ddctl,
+    ddctl::{self, GuestCounters},
     meter::Meter,
     stage::{self, Stage, pages, percent, ratio},
     work::{self, Load},

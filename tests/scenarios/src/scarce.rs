@@ -143,17 +143,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             percent(puts.put_stored, puts.put_offered),
             "%",
         ),
-        Target::at_most(
+        Target::none(
             "scarce: pages the host's kernel looked at to make room for puts",
-            0.0,
-            woken as f64,
-            "",
+            woken,
         ),
-        Target::at_most(
+        Target::none(
             "scarce: times the tier was asked for memory and gave none",
-            0.0,
-            status.counters.shrink_refused as f64,
-            "",
+            status.counters.shrink_refused,
         ),
         Target::at_most(
             "scarce: pages the host could spare, of the capacity",

@@ -11,7 +11,12 @@ mod storm;
 use anyhow::Result;
 use ddlab::{Context, GuestConfig, Scenario, Target, Throttle};
 
-use crate::{accounting, counters::PoolStats, ddctl, ssd::device::Device, stage::Stage};
+use crate::{
+    accounting,
+    ddctl::{self, PoolStats},
+    ssd::device::Device,
+    stage::Stage,
+};
 pub(crate) use disturbance::{Disturbance, end as end_disturbance};
 use site::{COMMON, EXT4_ALONE, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
@@ -146,14 +151,12 @@ fn run(
     if let Some(device) = device {
         let stats = device.stats(stage.host())?;
         eprintln!("    torture: {stats:?}");
-        targets.push(Target::at_most(
+        targets.push(Target::none(
             format!(
                 "torture: pages of {} that the device gave wrong",
                 stats.read_pages
             ),
-            0.0,
-            stats.bad_checksums as f64,
-            "",
+            stats.bad_checksums,
         ));
         targets.push(Target::at_least(
             "torture: pages that came from the device",
@@ -184,25 +187,21 @@ fn run(
     }
     for (site, sum) in sums {
         let missing = sum.missing(site);
-        targets.push(Target::at_most(
+        targets.push(Target::none(
             format!(
                 "torture: operations that never succeeded on {} of {:?}, missing {missing:?}",
                 site.name(),
                 sum.done
             ),
-            0.0,
-            missing.len() as f64,
-            "",
+            missing.len(),
         ));
         if site.grows() {
-            targets.push(Target::at_least(
+            targets.push(Target::some(
                 format!("torture: times that {} grew", site.name()),
-                1.0,
-                site.grown(&guest)? as f64,
-                "",
+                site.grown(&guest)?,
             ));
         }
-        targets.push(Target::at_most(
+        targets.push(Target::none(
             format!(
                 "torture: wrong reads of {} ({} MiB) on {}, between {} changes",
                 sum.checks,
@@ -210,19 +209,15 @@ fn run(
                 site.name(),
                 sum.changes
             ),
-            0.0,
-            sum.wrong.len() as f64,
-            "",
+            sum.wrong.len(),
         ));
         let rare = sum.rare();
-        targets.push(Target::at_most(
+        targets.push(Target::none(
             format!(
                 "torture: ways to read {} that were hardly compared {rare:?}",
                 site.name()
             ),
-            0.0,
-            rare.len() as f64,
-            "",
+            rare.len(),
         ));
         // Kernels refuse direct reads of blocks that are reserved and not allocated yet.
         targets.push(Target::at_most(

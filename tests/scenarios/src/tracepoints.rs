@@ -8,8 +8,7 @@ use ddlab::{Command, FileSpec, Guest, Machine, ReadSpec, Running, wait};
 
 use crate::{
     accounting,
-    counters::{GuestCounters, PoolStats},
-    ddctl,
+    ddctl::{self, GuestCounters, PoolStats},
     stage::{self, GUEST, HOST, Stage},
     sums::Sums,
 };

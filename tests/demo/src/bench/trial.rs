@@ -92,8 +92,8 @@ impl Trial<'_> {
             return Ok(());
         };
         site::load_host(self.host(), MEMORY_MIB)?;
-        ddctl::run(self.host(), &["set-capacity", "--batch", BATCH])?;
-        ddctl::run(self.host(), &["mode", mode])?;
+        ddctl::run(self.host(), &format!("set-capacity --batch {BATCH}"))?;
+        ddctl::run(self.host(), &format!("mode {mode}"))?;
         for vm in self.vms {
             vm.attach()?;
             let containers = vm.plan.containers.iter();
@@ -134,7 +134,7 @@ impl Trial<'_> {
     fn record(&self, stage: &Stage) -> Result<(Vec<Window>, Recording)> {
         if self.way.cache().is_some() {
             for (vm, weight) in stage.weights {
-                ddctl::run(self.host(), &["set-weight", vm, &weight.to_string()])?;
+                ddctl::run(self.host(), &format!("set-weight {vm} {weight}"))?;
             }
         }
         let mut recorder = Recorder::start(self.host(), Box::new(NoAudience))?;
@@ -237,7 +237,7 @@ impl Trial<'_> {
             Way::PageCache => self.memory.bound(MEMORY_MIB << 20),
             Way::Fifo | Way::DoubleDecker => {
                 let kib = (MEMORY_MIB << 10).saturating_sub(self.beside()? >> 10);
-                ddctl::run(self.host(), &["set-capacity", &format!("{kib}K")]).map(drop)
+                ddctl::run(self.host(), &format!("set-capacity {kib}K")).map(drop)
             }
         }
     }
@@ -249,7 +249,7 @@ impl Trial<'_> {
             return Ok(0);
         }
         let guests = self.vms.iter().map(|vm| ddctl::map_and_history(&vm.guest));
-        Ok(ddctl::index_bytes(self.host())? + guests.sum::<Result<u64>>()?)
+        Ok(ddctl::host(self.host())?.counters.index_bytes + guests.sum::<Result<u64>>()?)
     }
 
     /// Returns the bytes of the divided memory in use, as far as they can be counted.
@@ -262,7 +262,7 @@ impl Trial<'_> {
                 .sum(),
             Way::PageCache => self.memory.page_cache(),
             Way::Fifo | Way::DoubleDecker => {
-                let vms = ddctl::stats(self.host())?.vms;
+                let vms = ddctl::vms(self.host())?;
                 let pages: u64 = vms.iter().map(|vm| vm.used_pages).sum();
                 Ok(pages * PAGE_SIZE as u64)
             }

@@ -31,7 +31,7 @@ const AGAIN: &str = "60 : 40 again";
 
 pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
-    ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
+    ddctl::run(lab.host(), "set-capacity --batch 128K")?;
     let vms = site::boot(lab, &[plan()])?;
     let recording = perform(lab, &vms[0], audience)?;
     let targets = [TWO, THREE, AGAIN]
@@ -64,16 +64,16 @@ fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording>
     recorder.phase(THREE, true);
     recorder.change("video server starts; weights 50, 30, 20");
     vm.enrol(PAPER, &[("video", 20)])?;
-    ddctl::run(guest, &["set-weight", "web", "50"])?;
-    ddctl::run(guest, &["set-weight", "proxy", "30"])?;
+    ddctl::run(guest, "set-weight web 50")?;
+    ddctl::run(guest, "set-weight proxy 30")?;
     recorder.join(video);
     recorder.record(25.0)?;
 
     recorder.phase(AGAIN, true);
     recorder.change("video server's pages are no longer kept; weights 60, 40");
-    ddctl::run(guest, &["set-weight", "video", "0"])?;
-    ddctl::run(guest, &["set-weight", "web", "60"])?;
-    ddctl::run(guest, &["set-weight", "proxy", "40"])?;
+    ddctl::run(guest, "set-weight video 0")?;
+    ddctl::run(guest, "set-weight web 60")?;
+    ddctl::run(guest, "set-weight proxy 40")?;
     recorder.record(25.0)?;
     recorder.finish()
 }

@@ -35,8 +35,8 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
         containers: servers(),
     };
     site::load_host(lab.host(), CAPACITY_MIB)?;
-    ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
-    ddctl::run(lab.host(), &["mode", "fifo"])?;
+    ddctl::run(lab.host(), "set-capacity --batch 128K")?;
+    ddctl::run(lab.host(), "mode fifo")?;
     let vms = site::boot(lab, &[plan])?;
     let recording = perform(lab, &vms[0], audience)?;
     Ok(Experiment {
@@ -65,7 +65,7 @@ fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording>
     recorder.record(PHASE_S)?;
     recorder.phase(WEIGHTS, true);
     recorder.change("ddctl mode weighted");
-    ddctl::run(lab.host(), &["mode", "weighted"])?;
+    ddctl::run(lab.host(), "mode weighted")?;
     recorder.record(PHASE_S)?;
     recorder.finish()
 }

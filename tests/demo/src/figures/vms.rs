@@ -33,7 +33,7 @@ const FOUR: &str = "40 : 35 : 25";
 
 pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
-    ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
+    ddctl::run(lab.host(), "set-capacity --batch 128K")?;
     let recording = perform(lab, audience)?;
     let targets = [ONE, TWO, THREE, FOUR]
         .into_iter()
@@ -54,7 +54,7 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
 
 fn perform(lab: &Lab, audience: Box<dyn Audience>) -> Result<Recording> {
     let host = lab.host();
-    let set = |vm: &str, weight: u32| ddctl::run(host, &["set-weight", vm, &weight.to_string()]);
+    let set = |vm: &str, weight: u32| ddctl::run(host, &format!("set-weight {vm} {weight}"));
     let mut vms = vec![boot(lab, NAMES[0])?];
     let mut recorder = Recorder::start(host, audience)?;
     recorder.host_is_loaded();
@@ -82,7 +82,7 @@ fn perform(lab: &Lab, audience: Box<dyn Audience>) -> Result<Recording> {
     recorder.change(format!(
         "vm4 starts; capacity {MORE_CAPACITY_MIB} MiB, weights 40, 35, 25"
     ));
-    ddctl::run(host, &["set-capacity", &format!("{MORE_CAPACITY_MIB}M")])?;
+    ddctl::run(host, &format!("set-capacity {MORE_CAPACITY_MIB}M"))?;
     set("vm1", 40)?;
     set("vm2", 35)?;
     set("vm4", 25)?;

@@ -9,7 +9,6 @@ use ddlab::{
     Command, Disk, DiskConfig, FileSpec, Format, GUEST_MODULE, Guest, GuestConfig, Lab, Running,
     Throttle, wait,
 };
-use serde::Deserialize;
 
 use super::{
     outcome::{Figure, PART},
@@ -73,7 +72,7 @@ impl<'a> Stand<'a> {
     pub(super) fn start(lab: &'a Lab) -> Result<Self> {
         site::load_host(lab.host(), CAPACITY_MIB)?;
         // A batch of the default size is a large part of such a small tier.
-        ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
+        ddctl::run(lab.host(), "set-capacity --batch 128K")?;
         let page = |number: u64| FileSpec::new(number.to_string(), PAGE_LEN, number);
         let make = |name: &str, size_mib, format, files| {
             lab.create_disk(&DiskConfig {
@@ -114,8 +113,8 @@ impl<'a> Stand<'a> {
         }
         guest.load_module(GUEST_MODULE, &[])?;
         wait::until("the guest module has found its host", || {
-            let status = ddctl::run(&guest, &["status", "--json"])?;
-            Ok(status.contains("\"attached\"").then_some(()))
+            let state = ddctl::guest(&guest)?.state;
+            Ok((state == "attached").then_some(()))
         })?;
         let mut stand = Self {
             lab,
@@ -135,10 +134,10 @@ impl<'a> Stand<'a> {
     fn serve(&mut self) -> Result<()> {
         let guest = &self.guest;
         guest.cgroup("clients", &[])?;
-        ddctl::run(guest, &["set-weight", "default", "0"])?;
+        ddctl::run(guest, "set-weight default 0")?;
         for service in &SERVICES {
             guest.cgroup(service.name, &[])?;
-            ddctl::run(guest, &["container", "add", service.name, "--weight", "0"])?;
+            ddctl::run(guest, &format!("container add {} --weight 0", service.name))?;
             self.services.extend(service.start(guest)?);
         }
         for service in &SERVICES {
@@ -195,7 +194,7 @@ impl<'a> Stand<'a> {
     ) -> Result<Vec<Figure>> {
         self.throttle(false)?;
         for (name, weight) in [("web", web), ("store", store)] {
-            ddctl::run(&self.guest, &["set-weight", name, &weight.to_string()])?;
+            ddctl::run(&self.guest, &format!("set-weight {name} {weight}"))?;
         }
         let limits = match limits {
             Limits::Equal => [self.limit_mib; SERVICES.len()].map(Some),
@@ -285,13 +284,12 @@ impl<'a> Stand<'a> {
         thread::sleep(SETTLE);
         let windows = (0..WINDOWS).map(|_| self.rates());
         let windows = windows.collect::<Result<Vec<_>>>()?;
-        let stats = ddctl::stats(self.lab.host())?;
-        let vm = stats.vms.first().context("the host has no VM")?;
+        let vms = ddctl::vms(self.lab.host())?;
+        let vm = vms.first().context("the host has no VM")?;
         let figure = |(at, service): (usize, &super::service::Service)| {
             let name = service.name;
             let rates: Vec<f64> = windows.iter().map(|window| window[at]).collect();
-            let pool = vm.containers.iter().find(|pool| pool.name == name);
-            let pool = pool.with_context(|| format!("the host has no container {name}"))?;
+            let pool = vm.container(name)?;
             let path = format!("/sys/fs/cgroup/{name}/memory.current");
             let bytes: f64 = self.guest.read_text(&path)?.parse()?;
             Ok(Figure {
@@ -327,21 +325,12 @@ impl<'a> Stand<'a> {
 
     /// Returns whether policyd finds all targets met within a round.
     fn met(&self) -> Result<bool> {
-        #[derive(Deserialize)]
-        struct Report {
-            containers: Vec<Explained>,
-        }
-        #[derive(Deserialize)]
-        struct Explained {
-            verdict: String,
-        }
         let mut looks = 0;
         for _ in 0..LOOKS_IN_ROUND {
             // A look takes much of a second of the emulated guest.
             thread::sleep(Duration::from_secs(INTERVAL_S));
-            let report: Report =
-                serde_json::from_str(&ddctl::run(&self.guest, &["--json", "policy"])?)?;
-            let met = report.containers.iter().all(|one| one.verdict == "met");
+            let (_, verdicts) = ddctl::policy(&self.guest)?;
+            let met = verdicts.iter().all(|verdict| verdict == "met");
             looks = if met { looks + 1 } else { 0 };
             if looks == LOOKS {
                 return Ok(true);

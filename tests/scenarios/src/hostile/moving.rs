@@ -42,44 +42,29 @@ pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>
     accounting::check(host)?;
     attack.victim.check()?;
     Ok(vec![
-        Target::at_least(
+        Target::some(
             format!("hostile: pages to and from memory that went {TIMES} times"),
-            1.0,
-            tally.moved as f64,
-            "",
+            tally.moved,
         ),
-        Target::at_least(
-            "hostile: refused: pages from memory that was gone",
-            1.0,
-            refused as f64,
-            "",
-        ),
-        Target::at_least(
+        Target::some("hostile: refused: pages from memory that was gone", refused),
+        Target::some(
             "hostile: refused: pages to memory that was gone",
-            1.0,
-            counted.dirty_tracked as f64,
-            "",
+            counted.dirty_tracked,
         ),
-        Target::at_most(
+        Target::none(
             "hostile: moving memory: answers that are no documented status",
-            0.0,
-            tally.unknown as f64,
-            "",
+            tally.unknown,
         ),
-        Target::at_most(
+        Target::none(
             format!(
                 "hostile: moving memory: pages of {} given that are not what was put",
                 tally.given
             ),
-            0.0,
-            tally.foreign as f64,
-            "",
+            tally.foreign,
         ),
-        Target::at_least(
+        Target::some(
             "hostile: moving memory: times the victim read its file, all of it right",
-            1.0,
-            passes as f64,
-            "",
+            passes,
         ),
     ])
 }

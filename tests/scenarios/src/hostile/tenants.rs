@@ -108,26 +108,20 @@ fn targets(host: &Machine, seen: &Seen, tally: &Tally, passes: u64) -> Vec<Targe
             seen.holding as f64,
             "",
         ),
-        Target::at_least(
+        Target::some(
             "hostile: refused: more pools than there may be",
-            1.0,
-            tally.limit as f64,
-            "",
+            tally.limit,
         ),
-        Target::at_most(
+        Target::none(
             "hostile: many pools: answers that are no documented status",
-            0.0,
-            tally.unknown as f64,
-            "",
+            tally.unknown,
         ),
-        Target::at_most(
+        Target::none(
             format!(
                 "hostile: many pools: pages of {} given that are not what was put",
                 tally.given
             ),
-            0.0,
-            tally.foreign as f64,
-            "",
+            tally.foreign,
         ),
         Target::at_least(
             "hostile: many pools: times the victim read its file, all of it right",

@@ -133,7 +133,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             percent(hits, asked),
             "%",
         ),
-        Target::at_least("hybrid: pages promoted", 1.0, promoted as f64, ""),
+        Target::some("hybrid: pages promoted", promoted),
         Target::at_least(
             "hybrid: pages that went along to the SSD tier",
             99.0,

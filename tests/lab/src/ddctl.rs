@@ -1,71 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The output of `ddctl --json` on either machine.
+#![allow(missing_docs, reason = "`ddctl schema` describes the fields")]
+
+mod counters;
 
 use anyhow::{Context as _, Result};
-use ddlab::Machine;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::counters::{GuestCounters, HostCounters, PoolStats};
+use crate::Machine;
+pub use counters::{GuestCounters, HostCounters, PoolStats};
 
 /// The host module.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
-pub(crate) struct Host {
-    pub(crate) capacity_pages: u64,
-    pub(crate) limit_pages: u64,
-    pub(crate) used_pages: u64,
-    pub(crate) floor_pages: u64,
-    pub(crate) batch_pages: u32,
-    pub(crate) mode: String,
-    pub(crate) vms: u32,
-    pub(crate) counters: HostCounters,
+pub struct Host {
+    pub capacity_pages: u64,
+    pub limit_pages: u64,
+    pub used_pages: u64,
+    pub floor_pages: u64,
+    pub batch_pages: u32,
+    pub mode: String,
+    pub vms: u32,
+    pub counters: HostCounters,
 }
 
 /// The guest module.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
-pub(crate) struct Guest {
-    pub(crate) state: String,
-    pub(crate) vm: Option<u32>,
-    pub(crate) pools: u32,
-    pub(crate) counters: GuestCounters,
+pub struct Guest {
+    pub state: String,
+    pub vm: Option<u32>,
+    pub pools: u32,
+    pub counters: GuestCounters,
 }
 
 /// A VM, with its containers as the host sees them.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
-pub(crate) struct Vm {
-    pub(crate) id: u32,
+pub struct Vm {
+    pub id: u32,
     /// Process id of the VMM, while the process exists.
-    pub(crate) pid: Option<u32>,
-    pub(crate) name: Option<String>,
-    pub(crate) weight: u32,
-    pub(crate) used_pages: u64,
-    pub(crate) entitlement_pages: u64,
-    pub(crate) stats: PoolStats,
-    pub(crate) containers: Vec<Container>,
+    pub pid: Option<u32>,
+    pub name: Option<String>,
+    pub weight: u32,
+    pub used_pages: u64,
+    pub entitlement_pages: u64,
+    pub stats: PoolStats,
+    pub containers: Vec<Container>,
 }
 
 /// A container, from either side.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
-pub(crate) struct Container {
-    pub(crate) id: u32,
-    pub(crate) name: String,
-    pub(crate) weight: u32,
-    pub(crate) used_pages: u64,
-    pub(crate) entitlement_pages: u64,
+pub struct Container {
+    pub id: u32,
+    pub name: String,
+    pub weight: u32,
+    pub used_pages: u64,
+    pub entitlement_pages: u64,
     /// Absent in a guest without a host.
-    pub(crate) stats: Option<PoolStats>,
+    pub stats: Option<PoolStats>,
 }
 
 /// The VMs at one moment.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Vms {
-    pub(crate) vms: Vec<Vm>,
+pub struct Vms {
+    pub vms: Vec<Vm>,
     /// The time of the output, if it is one of a series.
-    pub(crate) time: Option<String>,
+    pub time: Option<String>,
 }
 
 /// Runs a command of `ddctl` that must succeed.
-pub(crate) fn run(machine: &Machine, arguments: &str) -> Result<String> {
+pub fn run(machine: &Machine, arguments: &str) -> Result<String> {
     machine.exec_ok(format!("ddctl {arguments}").split(' ').map(str::to_owned))
 }
 
@@ -76,7 +79,7 @@ fn ask<T: DeserializeOwned>(machine: &Machine, arguments: &str) -> Result<T> {
 }
 
 /// Returns the status of the host module.
-pub(crate) fn host(machine: &Machine) -> Result<Host> {
+pub fn host(machine: &Machine) -> Result<Host> {
     #[derive(Deserialize)]
     struct Status {
         host: Host,
@@ -85,7 +88,7 @@ pub(crate) fn host(machine: &Machine) -> Result<Host> {
 }
 
 /// Returns the status of the guest module.
-pub(crate) fn guest(machine: &Machine) -> Result<Guest> {
+pub fn guest(machine: &Machine) -> Result<Guest> {
     #[derive(Deserialize)]
     struct Status {
         guest: Guest,
@@ -94,17 +97,17 @@ pub(crate) fn guest(machine: &Machine) -> Result<Guest> {
 }
 
 /// Returns the counters of the guest module.
-pub(crate) fn counters(machine: &Machine) -> Result<GuestCounters> {
+pub fn counters(machine: &Machine) -> Result<GuestCounters> {
     Ok(guest(machine)?.counters)
 }
 
 /// Returns all VMs with their containers, as shown by the host.
-pub(crate) fn vms(machine: &Machine) -> Result<Vec<Vm>> {
+pub fn vms(machine: &Machine) -> Result<Vec<Vm>> {
     Ok(ask::<Vms>(machine, "--host stats")?.vms)
 }
 
 /// Returns the containers of a guest, as shown by the guest.
-pub(crate) fn containers(machine: &Machine) -> Result<Vec<Container>> {
+pub fn containers(machine: &Machine) -> Result<Vec<Container>> {
     #[derive(Deserialize)]
     struct Stats {
         containers: Vec<Container>,
@@ -113,7 +116,7 @@ pub(crate) fn containers(machine: &Machine) -> Result<Vec<Container>> {
 }
 
 /// Returns policyd's report, and its verdict on each container.
-pub(crate) fn policy(machine: &Machine) -> Result<(String, Vec<String>)> {
+pub fn policy(machine: &Machine) -> Result<(String, Vec<String>)> {
     #[derive(Deserialize)]
     struct Report {
         containers: Vec<Explained>,
@@ -129,15 +132,37 @@ pub(crate) fn policy(machine: &Machine) -> Result<(String, Vec<String>)> {
     Ok((text, verdicts.collect()))
 }
 
+/// Returns the bytes of a guest's map and of its containers' histories.
+pub fn map_and_history(machine: &Machine) -> Result<u64> {
+    #[derive(Deserialize)]
+    struct List {
+        containers: Vec<Listed>,
+    }
+    #[derive(Deserialize)]
+    struct Listed {
+        admission: Admission,
+    }
+    #[derive(Deserialize)]
+    struct Admission {
+        history_bytes: u64,
+    }
+    let list: List = ask(machine, "--guest container list")?;
+    let histories = list
+        .containers
+        .iter()
+        .map(|one| one.admission.history_bytes);
+    Ok(counters(machine)?.map_bytes + histories.sum::<u64>())
+}
+
 /// A point of a container's curve.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-pub(crate) struct Point {
-    pub(crate) pages: u64,
-    pub(crate) hits: u64,
+pub struct Point {
+    pub pages: u64,
+    pub hits: u64,
 }
 
 /// Returns the curve of a container in the guest.
-pub(crate) fn curve(machine: &Machine, container: &str) -> Result<Vec<Point>> {
+pub fn curve(machine: &Machine, container: &str) -> Result<Vec<Point>> {
     #[derive(Deserialize)]
     struct Curve {
         points: Vec<Point>,
@@ -153,20 +178,20 @@ pub(crate) fn curve(machine: &Machine, container: &str) -> Result<Vec<Point>> {
 
 impl Vm {
     /// Returns one of its containers.
-    pub(crate) fn container(&self, name: &str) -> Result<&Container> {
+    pub fn container(&self, name: &str) -> Result<&Container> {
         container(&self.containers, name).with_context(|| format!("VM {}", self.id))
     }
 }
 
 /// Returns the VM with a guest's name.
-pub(crate) fn vm<'a>(vms: &'a [Vm], name: &str) -> Result<&'a Vm> {
+pub fn vm<'a>(vms: &'a [Vm], name: &str) -> Result<&'a Vm> {
     vms.iter()
         .find(|vm| vm.name.as_deref() == Some(name))
         .with_context(|| format!("the host has no VM {name}"))
 }
 
 /// Returns the container with this name.
-pub(crate) fn container<'a>(containers: &'a [Container], name: &str) -> Result<&'a Container> {
+pub fn container<'a>(containers: &'a [Container], name: &str) -> Result<&'a Container> {
     let found = containers.iter().find(|one| one.name == name);
     found.with_context(|| format!("there is no container {name}"))
 }

@@ -13,8 +13,8 @@ macro_rules! counters {
         /// The difference of two values has the events in between. That of gauges may be below
         /// zero, and then wraps around.
         #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-        pub(crate) struct $name {
-            $(pub(crate) $counter: u64,)*
+        pub struct $name {
+            $(pub $counter: u64,)*
         }
 
         impl Add for $name {
@@ -40,7 +40,7 @@ counters! {
     GuestCounters {
         calls put_calls get_calls flush_calls retries sessions put_offered put_stored get_asked get_hits
         put_skipped_policy put_skipped_throttle put_skipped_slots put_skipped_map get_misses read_absent
-        changes invalidated evicted map_files map_pages stale
+        changes invalidated evicted map_files map_pages map_bytes stale
     }
 }
 
@@ -58,20 +58,20 @@ counters! {
     /// Of a pool, or summed up over a VM.
     PoolStats {
         weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
-        hits_foreign put_refused_off put_refused_memory put_refused_fault put_refused_absent
+        hits_foreign get_batches put_batches put_refused_off put_refused_memory put_refused_fault put_refused_absent
         ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted
     }
 }
 
 impl PoolStats {
     /// Returns the value that `used` must have according to the other counters.
-    pub(crate) fn expected_used(&self) -> u64 {
+    pub fn expected_used(&self) -> u64 {
         (self.puts + self.moved_in)
             .wrapping_sub(self.hits + self.flushes + self.evictions + self.moved_out)
     }
 
     /// Returns the value that `ssd_used` must have by the other counters.
-    pub(crate) fn expected_ssd_used(&self) -> u64 {
+    pub fn expected_ssd_used(&self) -> u64 {
         (self.ssd_puts + self.demoted)
             .wrapping_sub(self.ssd_hits + self.ssd_flushes + self.ssd_evictions + self.promoted)
     }
