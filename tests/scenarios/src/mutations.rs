@@ -57,7 +57,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let file = context.output_dir()?.join("mutations.json");
     let mutations = wanted()?;
     let mut clean = Clean::new();
-    for scenario in mutations.iter().flat_map(|mutation| mutation.scenarios) {
+    for scenario in mutations.iter().flat_map(|mutation| &mutation.scenarios) {
         if !clean.contains_key(scenario.name) {
             let provoked = context.provoke(scenario, None);
             context.say(format!("without mutation: {}: {provoked:?}", scenario.name));
@@ -86,7 +86,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let unclean: Vec<&str> = unclean.map(|(name, _)| *name).collect();
     let without = |what: &str, names: &[&str]| {
         let name = format!("mutations: {what} ({})", names.join(", "));
-        Target::at_most(name, 0.0, names.len() as f64, "")
+        Target::none(name, names.len())
     };
     let of = |outcome: Outcome| -> Vec<&str> {
         let found = verdicts.iter().filter(|one| one.outcome == outcome);
@@ -105,17 +105,15 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 pub(crate) fn wanted() -> Result<Vec<&'static Mutation>> {
     let names: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
     let wanted = only::of(&names)?;
-    let mutations = ALL.iter();
-    Ok(mutations
-        .filter(|mutation| wanted.contains(&mutation.name))
-        .collect())
+    let is_wanted = |mutation: &&Mutation| wanted.contains(&mutation.name);
+    Ok(ALL.iter().filter(is_wanted).collect())
 }
 
 impl Mutation {
     fn try_on(&self, context: &mut Context, clean: &Clean) -> Verdict {
         let start = Instant::now();
         let mut found = (Outcome::Unnoticed, None, String::new());
-        for scenario in self.scenarios {
+        for scenario in &self.scenarios {
             let passes = clean.get(scenario.name).is_some_and(Provoked::passed);
             let (outcome, why) = match passes {
                 true => self.judge(context.provoke(scenario, Some(self.name))),
@@ -173,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_mutation_has_a_reason_of_its_own() {
-        for mutation in ALL {
+        for mutation in ALL.iter() {
             assert!(!mutation.scenarios.is_empty() && !mutation.reasons.is_empty());
             let is_vague = |reason: &&str| reason.is_empty();
             assert!(!mutation.reasons.iter().any(is_vague), "{}", mutation.name);
