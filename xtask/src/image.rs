@@ -246,7 +246,7 @@ echo 646f75626c656465636b657264656269 > etc/machine-id
 
 /// Returns the image of a whole Debian, for tests that need one.
 fn debian() -> Result<PathBuf> {
-    let packages = root::DEBIAN.join(",");
+    let packages = root::DEBIAN.replace(' ', ",");
     let left_out = SUPERFLUOUS.join(",");
     let key = cache::key(&[&packages, &left_out, AGENT_UNIT, PREPARE_DEBIAN]);
     let entry = cache::entry("image", &format!("debian-{key}"), |dir| {

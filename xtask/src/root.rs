@@ -13,112 +13,36 @@ use anyhow::{Context as _, Result, bail};
 use crate::{cache, mirror, progress, suite::Suite, workspace};
 
 /// Packages with compilers and the kernel's build tools.
-const BUILD: &[&str] = &[
-    "bc",
-    "bindgen",
-    "bison",
-    "clang",
-    "cpio",
-    "erofs-utils",
-    "flex",
-    "gcc",
-    "kmod",
-    "libc6-dev",
-    "libclang-dev",
-    "libdw-dev",
-    "libelf-dev",
-    "libssl-dev",
-    "make",
-    "pahole",
-    "patch",
-    "python3",
-    "rsync",
-    "rust-clippy",
-    "rust-src",
-    "rustc",
-    "rustfmt",
-    "xz-utils",
-];
+const BUILD: &str = "\
+    bc bindgen bison clang cpio erofs-utils flex gcc kmod libc6-dev libclang-dev libdw-dev \
+    libelf-dev libssl-dev make pahole patch python3 rsync rust-clippy rust-src rustc rustfmt \
+    xz-utils";
 
 /// Packages to build the emulator, for machines whose KVM cannot carry L1.
-const EMULATOR: &[&str] = &[
-    "binutils",
-    "bzip2",
-    "gcc",
-    "libc6-dev",
-    "libfdt-dev",
-    "libglib2.0-dev",
-    "meson",
-    "ninja-build",
-    "patch",
-    "pkgconf",
-    "python3-pycotap",
-    "python3-venv",
-    "xz-utils",
-    "zlib1g-dev",
-];
+const EMULATOR: &str = "\
+    binutils bzip2 gcc libc6-dev libfdt-dev libglib2.0-dev meson ninja-build patch pkgconf \
+    python3-pycotap python3-venv xz-utils zlib1g-dev";
 
 /// Packages of test machines. Their emulator runs L1 as well.
-const RUN: &[&str] = &[
-    "bpftrace",
-    "busybox-static",
-    "dmsetup",
-    "e2fsprogs",
-    "fio",
-    "iproute2",
-    "kmod",
-    "procps",
-    "qemu-system-x86",
-    "stress-ng",
-    "strace",
-    "mount",
-    "util-linux",
-    "xfsprogs",
-];
+const RUN: &str = "\
+    bpftrace busybox-static dmsetup e2fsprogs fio iproute2 kmod procps qemu-system-x86 stress-ng \
+    strace mount util-linux xfsprogs";
 
 /// Packages of a whole Debian, for guests with systemd.
-pub(crate) const DEBIAN: &[&str] = &[
-    "conmon",
-    "crun",
-    "dbus",
-    "dbus-user-session",
-    "mariadb-server",
-    "netavark",
-    "nginx-light",
-    "podman",
-    "redis-server",
-    "sqlite3",
-    "systemd-sysv",
-];
+pub(crate) const DEBIAN: &str = "\
+    conmon crun dbus dbus-user-session mariadb-server netavark nginx-light podman redis-server \
+    sqlite3 systemd-sysv";
 
 /// Packages that build and check Debian packages. Crates ask for a newer compiler than the stable
 /// one.
-const DIST: &[&str] = &[
-    "build-essential",
-    "cargo/trixie-backports",
-    "rustc/trixie-backports",
-    "libstd-rust-dev/trixie-backports",
-    "debhelper",
-    "dh-dkms",
-    "lintian",
-    "shellcheck",
-];
+const DIST: &str = "\
+    build-essential cargo/trixie-backports rustc/trixie-backports libstd-rust-dev/trixie-backports \
+    debhelper dh-dkms lintian shellcheck";
 
 /// Tools that check files for other systems, and libvirt with an emulator.
-const INTEGRATIONS: &[&str] = &[
-    "ansible-core",
-    "ansible-lint",
-    "cloud-init",
-    "libvirt-clients",
-    "libvirt-daemon",
-    "libvirt-daemon-driver-qemu",
-    "makepkg",
-    "python3",
-    "qemu-system-x86",
-    "rpm",
-    "rpmlint",
-    "yamllint",
-];
+const INTEGRATIONS: &str = "\
+    ansible-core ansible-lint cloud-init libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu \
+    makepkg python3 qemu-system-x86 rpm rpmlint yamllint";
 
 /// Returns the root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {
@@ -142,7 +66,7 @@ pub(crate) fn dist() -> Result<PathBuf> {
 
 /// Returns the root with Prometheus and its linter.
 pub(crate) fn monitoring() -> Result<PathBuf> {
-    make("monitoring", Suite::TrixieBackports, &["prometheus"])
+    make("monitoring", Suite::TrixieBackports, "prometheus")
 }
 
 /// Returns the root with tools of other systems that check the files made for these.
@@ -152,20 +76,20 @@ pub(crate) fn integrations() -> Result<PathBuf> {
 
 /// Returns the root to try packages in, which has no more than Debian itself and apt.
 pub(crate) fn bare() -> Result<PathBuf> {
-    make("bare", Suite::TrixieBackports, &["apt"])
+    make("bare", Suite::TrixieBackports, "apt")
 }
 
 /// Makes a whole Debian in the empty directory `dir`.
 pub(crate) fn debian(dir: &Path) -> Result<()> {
     let suite = Suite::TrixieBackports;
     let sources = suite.sources(&mirror::find()?);
-    mmdebstrap(suite.base(), &sources, &DEBIAN.join(","), dir)
+    mmdebstrap(suite.base(), &sources, &DEBIAN.replace(' ', ","), dir)
 }
 
-fn make(role: &str, suite: Suite, packages: &[&str]) -> Result<PathBuf> {
+fn make(role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
     let (base, label) = (suite.base(), suite.label());
     let sources = suite.sources(&mirror::find()?);
-    let list = packages.join(",");
+    let list = packages.replace(' ', ",");
     // The mirror is not part of the key, because all mirrors serve the same packages.
     let name = format!("{role}-{label}-{}", cache::key(&[label, &list]));
     cache::entry("root", &name, |dir| {

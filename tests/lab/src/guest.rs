@@ -239,28 +239,11 @@ impl GuestConfig {
             kernel_args.push(' ');
             kernel_args.push_str(argument);
         }
-        let mut argv: Vec<String> = [
-            "qemu-system-x86_64",
-            "-accel",
-            "kvm",
-            "-cpu",
-            "host",
-            "-nodefaults",
-            "-no-user-config",
-            "-no-reboot",
-            "-display",
-            "none",
-            "-kernel",
-            "/opt/dd/boot/vmlinuz",
-            "-initrd",
-            "/opt/dd/boot/initrd",
-            "-device",
-            "virtio-serial-pci",
-            "-device",
-            "virtconsole,chardev=console",
-        ]
-        .map(str::to_owned)
-        .into();
+        let argv = "qemu-system-x86_64 -accel kvm -cpu host -nodefaults -no-user-config \
+                    -no-reboot -display none -kernel /opt/dd/boot/vmlinuz -initrd \
+                    /opt/dd/boot/initrd -device virtio-serial-pci -device \
+                    virtconsole,chardev=console";
+        let mut argv: Vec<String> = argv.split(' ').map(str::to_owned).collect();
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
         pair("-M", self.hardware.clone());
         pair("-name", name.clone());

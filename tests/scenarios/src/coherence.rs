@@ -35,23 +35,14 @@ const SITES: [Filesystem; 3] = [EXT4, EXT4_1K, XFS];
 const XFS_16K: Filesystem = Filesystem {
     name: "xfs-16k",
     block: 16384,
-    make: &["mkfs.xfs", "-q", "-b", "size=16k"],
+    make: "mkfs.xfs -q -b size=16k",
     ..XFS
 };
 
 /// For a single rule: owners of files may set their generations.
 const EXT4_PLAIN: Filesystem = Filesystem {
     name: "ext4-plain",
-    make: &[
-        "mke2fs",
-        "-q",
-        "-t",
-        "ext4",
-        "-b",
-        "4096",
-        "-O",
-        "^metadata_csum",
-    ],
+    make: "mke2fs -q -t ext4 -b 4096 -O ^metadata_csum",
     ..EXT4
 };
 
@@ -59,14 +50,7 @@ const EXT4_PLAIN: Filesystem = Filesystem {
 /// other device may not.
 const XFS_DAX: Filesystem = Filesystem {
     name: "xfs-dax",
-    make: &[
-        "mkfs.xfs",
-        "-q",
-        "-m",
-        "rmapbt=0,reflink=0",
-        "-r",
-        "rtdev=/dev/pmem0",
-    ],
+    make: "mkfs.xfs -q -m rmapbt=0,reflink=0 -r rtdev=/dev/pmem0",
     ..XFS
 };
 /// Memory that the guest takes for persistent.

@@ -13,31 +13,31 @@ pub(crate) struct Filesystem {
     /// Bytes of a block.
     pub(crate) block: u64,
     /// The command that makes it; the device is the last argument.
-    pub(crate) make: &'static [&'static str],
+    pub(crate) make: &'static str,
 }
 
 pub(crate) const EXT4: Filesystem = Filesystem {
     name: "ext4",
     fstype: "ext4",
     block: 4096,
-    make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096"],
+    make: "mke2fs -q -t ext4 -b 4096",
 };
 pub(crate) const EXT4_1K: Filesystem = Filesystem {
     name: "ext4-1k",
     fstype: "ext4",
     block: 1024,
-    make: &["mke2fs", "-q", "-t", "ext4", "-b", "1024"],
+    make: "mke2fs -q -t ext4 -b 1024",
 };
 pub(crate) const XFS: Filesystem = Filesystem {
     name: "xfs",
     fstype: "xfs",
     block: 4096,
-    make: &["mkfs.xfs", "-q"],
+    make: "mkfs.xfs -q",
 };
 pub(crate) const XFS_1K: Filesystem = Filesystem {
     name: "xfs-1k",
     block: 1024,
-    make: &["mkfs.xfs", "-q", "-b", "size=1k"],
+    make: "mkfs.xfs -q -b size=1k",
     ..XFS
 };
 
@@ -49,7 +49,7 @@ impl Filesystem {
 
     /// Makes it on a device.
     pub(crate) fn format(&self, guest: &Guest, device: &str) -> Result<()> {
-        let argv = self.make.iter().chain([&device]).copied();
+        let argv = self.make.split(' ').chain([device]);
         guest.exec_ok(argv).map(drop)
     }
 }

@@ -77,7 +77,7 @@ enum Above {
 const SITES: [Site; 6] = [
     Site::new(
         Filesystem {
-            make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096", "-O", "verity"],
+            make: "mke2fs -q -t ext4 -b 4096 -O verity",
             ..EXT4
         },
         Above::Nothing,
@@ -85,16 +85,7 @@ const SITES: [Site; 6] = [
     ),
     Site::new(
         Filesystem {
-            make: &[
-                "mke2fs",
-                "-q",
-                "-t",
-                "ext4",
-                "-b",
-                "1024",
-                "-O",
-                "verity,^metadata_csum",
-            ],
+            make: "mke2fs -q -t ext4 -b 1024 -O verity,^metadata_csum",
             ..EXT4_1K
         },
         Above::Nothing,
@@ -102,7 +93,7 @@ const SITES: [Site; 6] = [
     ),
     Site::new(
         Filesystem {
-            make: &["mkfs.xfs", "-q", "-i", "exchange=1", "-d", "size=320m"],
+            make: "mkfs.xfs -q -i exchange=1 -d size=320m",
             ..XFS
         },
         Above::Nothing,
@@ -110,16 +101,7 @@ const SITES: [Site; 6] = [
     ),
     Site::new(
         Filesystem {
-            make: &[
-                "mkfs.xfs",
-                "-q",
-                "-b",
-                "size=1k",
-                "-i",
-                "exchange=1",
-                "-d",
-                "size=320m",
-            ],
+            make: "mkfs.xfs -q -b size=1k -i exchange=1 -d size=320m",
             ..XFS_1K
         },
         Above::Nothing,
@@ -136,7 +118,7 @@ const SITES: [Site; 6] = [
     Site::new(
         Filesystem {
             name: "loop",
-            make: &["mke2fs", "-q", "-t", "ext4"],
+            make: "mke2fs -q -t ext4",
             ..EXT4
         },
         Above::Loop,
@@ -234,7 +216,7 @@ impl Site {
         if self.grows() && filesystem.fstype == "ext4" {
             // The size is the argument after the device.
             let size = format!("{SMALL_MIB}M");
-            let words = filesystem.make.iter().copied();
+            let words = filesystem.make.split(' ');
             guest.exec_ok(words.chain([device.as_str(), &size]))?;
         } else {
             filesystem.format(guest, &device)?;
