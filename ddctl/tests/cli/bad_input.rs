@@ -31,7 +31,11 @@ fn in_mood(mood: Mood) -> String {
     host.host.with(|state| state.mood = mood);
     let guest = World::guest();
     guest.guest.with(|state| state.mood = mood);
-    let text = format!("{}\n{}", host.runs(&HOST_LINES), guest.runs(&GUEST_LINES));
+    let text = format!(
+        "{}\n{}",
+        host.answers(&HOST_LINES),
+        guest.answers(&GUEST_LINES)
+    );
     host.host.with(|state| {
         assert_eq!(state.vms[0].weight, 60);
         assert_eq!(state.status.capacity, 1 << 18);

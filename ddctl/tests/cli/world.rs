@@ -127,6 +127,21 @@ impl World {
         }
     }
 
+    /// Runs several command lines. Returns each answer once, below all lines that it was given to.
+    pub(crate) fn answers(&self, lines: &[&str]) -> String {
+        let mut answers: Vec<(String, String)> = Vec::new();
+        for line in lines {
+            let run = self.run(line);
+            let (asked, answer) = run.split_once('\n').unwrap();
+            match answers.iter_mut().find(|(_, same)| same == answer) {
+                Some((lines, _)) => *lines += &format!("{asked}\n"),
+                None => answers.push((format!("{asked}\n"), answer.into())),
+            }
+        }
+        let answers = answers.into_iter().map(|(lines, answer)| lines + &answer);
+        answers.collect::<Vec<_>>().join("\n")
+    }
+
     /// Runs several command lines.
     pub(crate) fn runs(&self, lines: &[&str]) -> String {
         let runs: Vec<String> = lines.iter().map(|line| self.run(line)).collect();
