@@ -31,7 +31,8 @@ pub trait Number {
     /// Adds to the value, with *relaxed* ordering.
     fn add(&self, amount: u64);
 
-    /// Subtracts an amount that was added before, with *relaxed* ordering.
+    /// Subtracts an amount that was added before, with *relaxed* ordering. The value must not fall
+    /// below zero, not even for a moment, because other processors may read it.
     fn subtract(&self, amount: u64);
 }
 
@@ -61,7 +62,8 @@ impl Number for core::sync::atomic::AtomicU64 {
     }
 
     fn subtract(&self, amount: u64) {
-        self.fetch_sub(amount, Relaxed);
+        let before = self.fetch_sub(amount, Relaxed);
+        debug_assert!(before >= amount, "{amount} of {before} are subtracted");
     }
 }
 

@@ -208,7 +208,9 @@ fn choose<S: Session>(
     let mut victims = Victims::new();
     session.with_entities(|pools| {
         let pools = entities(session, pools);
-        let used = pools.iter().map(|pool| pool.used).sum();
+        let used = pools
+            .iter()
+            .fold(0, |sum: u64, pool| sum.saturating_add(pool.used));
         entitle(pools, divide(used));
         victims.choose(pools, turn, POOL_VICTIMS);
     });

@@ -132,7 +132,7 @@ pub fn pressure<H: Host>(origin: &Origin<'_, H>, run: &Run, pages: u64, now: u64
     let (capacity, full) = match tier.mode() {
         Mode::Weighted => {
             let capacity = gauge.capacity.load();
-            let full = is_full(gauge.held.load(), capacity, batch);
+            let full = is_full(gauge.held(), capacity, batch);
             (capacity, tier_is_full && full)
         }
         // In this mode pools have no parts of the tier, and victims are chosen only by age.

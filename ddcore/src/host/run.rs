@@ -7,6 +7,7 @@ use super::list::list;
 use super::session::{Count, Session};
 use super::tally::Tally;
 use crate::index::{Batch, Group, Held, Part, Reason, Removed, Storage};
+use core::cell::Cell;
 use ddabi::key::PageKey;
 use ddabi::request::Run;
 
@@ -65,15 +66,23 @@ pub fn insert<S: Session>(
         // and dropping it takes time.
         let mut bin = None;
         let mut stored = Count::default();
-        let mut tally = Tally::new();
+        let tally = Cell::new(Tally::new());
         let _ = session.with_room(shard, group.len(), |index| {
             let keep = |part: &Part| {
                 kept(part);
-                tally.added(session, part.list(), part.pages());
+                let mut counted = tally.take();
+                counted.added(session, part.list(), part.pages());
+                tally.set(counted);
             };
-            let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
+            let older = |_, removed| {
+                // This put may have added the page itself, which has to be counted first.
+                let mut counted = tally.take();
+                counted.add(session);
+                tally.set(counted);
+                bin.get_or_insert_with(Bin::new).add(session, removed);
+            };
             index.insert(group, stamp, handles, older, keep);
-            stored = tally.add(session);
+            stored = tally.take().add(session);
             session.add_used(&stored, index);
         });
         total += stored.total();

@@ -65,7 +65,9 @@ fn choose_pool<S: Session>(session: &S, pages: u64) -> Option<u32> {
                 used: session.places(number),
             };
         }
-        let held = entities.iter().map(|pool| pool.used).sum();
+        let held = entities
+            .iter()
+            .fold(0, |sum: u64, pool| sum.saturating_add(pool.used));
         entitle(entities, held);
         victim(entities, pages).map(|pool| pool as u32)
     })

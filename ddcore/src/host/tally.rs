@@ -56,8 +56,8 @@ impl Tally {
         self.count
     }
 
-    /// Records pages that were removed from a list. The caller calls [`Tally::subtract`]
-    /// afterwards.
+    /// Records pages that were removed from a list, and are counted for its pool already. The
+    /// caller calls [`Tally::subtract`] afterwards.
     #[inline]
     pub fn removed(&mut self, session: &impl Session, list: u16, pages: usize) {
         if list != self.list {

@@ -5,6 +5,7 @@ use crate::host::carried::Carried;
 use crate::host::flush::{flush, Effort};
 use crate::host::get::take;
 use crate::host::list::list;
+use crate::host::pressure::Gauge;
 use crate::host::put::keep;
 use crate::host::room::{fill, make_room, retire, Stock as _};
 use crate::host::session::Session as _;
@@ -120,20 +121,26 @@ fn put(host: &Host<Short>, index: u64) -> usize {
 }
 
 fn put_run(host: &Host<Short>, run: Run) -> usize {
+    put_runs(host, &[run])
+}
+
+/// Puts runs of [`PUT`] pages in one call.
+fn put_runs(host: &Host<Short>, runs: &[Run]) -> usize {
     let vm = host.vm_list.borrow().vms()[0].clone();
     let session = &vm.session;
-    let pages = usize::from(PUT);
+    let pages = usize::from(PUT) * runs.len();
     let origin = Origin {
         host,
         vm: &*vm,
         session,
     };
-    assert_eq!(make_room(&origin, PUT.into()), u64::from(PUT));
+    assert_eq!(make_room(&origin, pages as u64), pages as u64);
     let mut carried = Carried::new();
     let stored = match fill(&origin, &mut carried.pages[..pages]) == pages {
         true => {
-            let stamp = session.stamp(PUT.into());
-            keep(session, iter::once((run, 0)), &mut carried, stamp)
+            let stamp = session.stamp(pages as u64);
+            let placed = runs.iter().copied().zip((0..).step_by(usize::from(PUT)));
+            keep(session, placed, &mut carried, stamp)
         }
         false => 0,
     };
@@ -255,4 +262,25 @@ fn a_flush_takes_the_pages_that_it_names() {
     };
     assert_eq!(left(0), [true; 8]);
     assert_eq!(left(1), [true, true, false, false, false, true, true, true]);
+}
+
+/// A guest may name a page twice in a put. The gauges must be right at any moment, because other
+/// processors read them without the lock. `Number::subtract` checks that none falls below zero.
+#[test]
+fn a_put_that_replaces_its_own_pages_counts_them_first() {
+    let host = host();
+    host.tier.set_floor(CAPACITY);
+    let run = |pool, index| Run {
+        pool,
+        index: index * u64::from(PUT),
+        pages: PUT,
+        ..Run::default()
+    };
+    put_run(&host, run(1, 1));
+    assert_eq!((used(&host, 0), used(&host, 1)), (0, u64::from(PUT)));
+    put_runs(&host, &[run(0, 0), run(0, 0), run(0, 1)]);
+    assert_eq!((used(&host, 0), used(&host, 1)), (2 * u64::from(PUT), 0));
+    let vm = host.vm_list.borrow().vms()[0].clone();
+    let held = |pool| vm.session.gauge(pool).map(Gauge::held);
+    assert_eq!((held(0), held(1)), (Some(2 * u64::from(PUT)), Some(0)));
 }
