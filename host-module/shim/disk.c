@@ -57,8 +57,14 @@ struct dd_disk *dd_disk_open(const char *path, u64 *pages)
 		err = PTR_ERR(disk->file);
 		goto exit;
 	}
+	if (bdev_logical_block_size(dd_bdev(disk)) > PAGE_SIZE) {
+		err = -ERANGE;
+		goto close;
+	}
 	*pages = bdev_nr_bytes(dd_bdev(disk)) >> PAGE_SHIFT;
 	return disk;
+close:
+	bdev_fput(disk->file);
 exit:
 	bioset_exit(&disk->bios);
 free:

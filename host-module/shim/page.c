@@ -60,8 +60,13 @@ u64 dd_pages_spare(void)
  */
 static size_t dd_node_alloc(int nid, struct page **pages, size_t got, size_t count)
 {
-	while (got < count && dd_node_spare(nid) > count - got) {
-		size_t now = alloc_pages_bulk_node(DD_GFP | __GFP_THISNODE, nid, count, pages);
+	while (got < count) {
+		size_t some = min_t(u64, count - got, dd_node_spare(nid));
+		size_t now;
+
+		if (!some)
+			break;
+		now = alloc_pages_bulk_node(DD_GFP | __GFP_THISNODE, nid, got + some, pages);
 
 		/* Some kernels allocate one page at a time. */
 		if (now <= got)

@@ -279,8 +279,16 @@ impl Ssd {
                 DeviceState::Suspect => device.probe(self),
                 DeviceState::Active | DeviceState::Leaving => {}
             }
-            let is_able = device.takes_pages() && !device.is_stuck(self);
-            if is_able && best.as_ref().is_none_or(|best| best.free() < device.free()) {
+            let is_stuck = device.is_stuck(self);
+            if is_stuck {
+                device.resume_writing();
+            }
+            let is_able = device.takes_pages() && !is_stuck;
+            if is_able
+                && best
+                    .as_ref()
+                    .is_none_or(|best| best.is_fuller_than(&device))
+            {
                 best = Some(device);
             }
         }

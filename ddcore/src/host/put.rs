@@ -6,7 +6,7 @@
 use super::carried::{Carried, Page};
 use super::list::SSD_CLASS;
 use super::room::Vm as _;
-use super::room::{fill, make_room, retire, Host, Origin};
+use super::room::{draw, fill, make_room, retire, Host, Origin};
 use super::run::{discard, insert};
 use super::session::{Session, TierKind};
 use crate::request::Runs;
@@ -157,7 +157,7 @@ fn store_on_ssd<H: Host>(
 ) -> Result<(), Refusal> {
     let session = origin.session;
     let pages = run.pages as usize;
-    let mut result = match origin.host.allocate(&mut carried.pages[..pages], false) == pages {
+    let mut result = match draw(origin.host, &mut carried.pages[..pages], false) == pages {
         true => source.copy(run, &mut carried.pages[..pages]),
         false => Err(Refusal::Memory),
     };
@@ -183,7 +183,7 @@ fn store_on_ssd<H: Host>(
             result = Err(Refusal::Memory);
         }
     }
-    carried.pages[..pages].fill_with(|| None);
+    retire(origin.host, &mut carried.pages[..pages]);
     result
 }
 

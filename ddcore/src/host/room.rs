@@ -239,9 +239,9 @@ impl<H: Host> Origin<'_, H> {
     }
 
     /// Evicts one batch for a put, and adds the pages to the stock. If `may_demote` is not set, no
-    /// page is demoted, because it would occupy its memory until it is written. Returns the number
-    /// of pages.
-    fn evict_batch(&self, may_demote: bool) -> u64 {
+    /// page is demoted, because it would occupy its memory until it is written. If `alone` is set,
+    /// other VMs lose no pages by their weights. Returns the number of pages.
+    fn evict_batch(&self, may_demote: bool, alone: bool) -> u64 {
         let host = self.host;
         let stock = Some(host.stock());
         let batch = host.tier().batch();
@@ -250,7 +250,7 @@ impl<H: Host> Origin<'_, H> {
                 let how = (batch, Cause::Put);
                 Freed::evicted(evict_by_age(host, &mut *host.lock(), how, stock))
             }
-            Mode::Weighted if self.is_replete() => self.evict(batch, may_demote),
+            Mode::Weighted if alone || self.is_replete() => self.evict(batch, may_demote),
             Mode::Weighted => match host
                 .try_lock()
                 .map(|mut list| choose_batches(host, &mut *list, 1))
@@ -307,7 +307,7 @@ fn evict_for<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
         if tier.reserve(pages) {
             return pages;
         }
-        let evicted = origin.evict_batch(true);
+        let evicted = origin.evict_batch(true, false);
         // This is tried even if nothing was evicted, because another task may have made room.
         if tier.reserve(pages) {
             return pages;
@@ -327,19 +327,30 @@ pub(super) fn fill<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>
 
 /// Gets pages from the stock and from the host's memory. Returns their number.
 fn allocate<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
+    // Room for these pages was reserved before and is included in `used`.
+    draw(host, pages, host.tier().used() <= host.tier().floor())
+}
+
+/// Gets pages from the stock, and from the host's memory as [`Host::allocate`] does. Returns their
+/// number.
+pub fn draw<H: Host>(host: &H, pages: &mut [Option<H::Page>], below_floor: bool) -> usize {
     // A host that is short of memory is not asked for pages that another part of the stock has.
     let got = match host.tier().is_scarce() {
         true => host.stock().take_any(pages),
         false => host.stock().take(pages),
     };
-    // Room for these pages was reserved before and is included in `used`.
-    let below_floor = host.tier().used() <= host.tier().floor();
-    got + host.allocate(&mut pages[got..], below_floor)
+    match got == pages.len() {
+        true => got,
+        false => got + host.allocate(&mut pages[got..], below_floor),
+    }
 }
 
 /// Gets pages by eviction, because the host has no memory for the caller. Lowers the limit to the
 /// number of pages that the tier has plus the idle pages of the host, which the caller may not
 /// allocate. Returns the number of pages.
+///
+/// If the host has idle pages, but the caller may not use their NUMA nodes, only the VM of the caller
+/// loses pages: the tier is not full.
 fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> usize {
     if pages.is_empty() {
         return 0;
@@ -347,11 +358,12 @@ fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> us
     let host = origin.host;
     let missing = pages.len() as u64;
     let held = (host.tier().used() + host.stock().len()).saturating_sub(missing);
-    lower_limit(host, held + host.spare());
+    let spare = host.spare();
+    lower_limit(host, held + spare);
     let mut got = 0;
     for _ in 0..ROUNDS {
         got += host.stock().take_any(&mut pages[got..]);
-        if got == pages.len() || origin.evict_batch(false) == 0 {
+        if got == pages.len() || origin.evict_batch(false, spare >= missing) == 0 {
             break;
         }
     }
@@ -412,8 +424,11 @@ pub fn refill<H: Host>(host: &H) {
 /// batch more. Returns the number of pages.
 fn evict_batches<H: Host>(host: &H, pages: u64) -> u64 {
     let batch = host.tier().batch();
-    // A host that is short of memory gets the pages back.
-    let stock = (!host.tier().is_scarce()).then_some(host.stock());
+    // A host that is short of memory gets the pages back, and so does an administrator who has
+    // lowered the capacity.
+    let tier = host.tier();
+    let keeps = !tier.is_scarce() && tier.used() <= tier.limit();
+    let stock = keeps.then_some(host.stock());
     match host.tier().mode() {
         Mode::Weighted => {
             let count = pages.div_ceil(batch).min(CHOSEN as u64) as usize;

@@ -287,7 +287,7 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> 
         let round = get_once(state, session, runs.clone(), got.unknown, (deferral, allow));
         let Some(round) = round else { break };
         got.hits |= round.hits;
-        got.unknown = round.reading;
+        got.unknown = round.unknown;
         deferral = round.deferral;
         let Some(deferral) = deferral.filter(|_| got.unknown != 0) else {
             break;
@@ -304,8 +304,9 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> 
 /// The result of a call, with a bit for each run.
 struct Round {
     hits: u64,
-    /// Runs that the host is reading from an SSD, which must be requested again.
-    reading: u64,
+    /// Runs that the host is reading from an SSD, which must be requested again. All runs, if there
+    /// is no answer.
+    unknown: u64,
     deferral: Option<Deferral>,
 }
 
@@ -342,7 +343,10 @@ fn get_once(
         };
         Round {
             hits: bits(&|at| call.succeeded(at)),
-            reading: bits(&|at| call.is_reading(at)),
+            unknown: match call.is_answered() {
+                true => bits(&|at| call.is_reading(at)),
+                false => asked,
+            },
             deferral: call.deferral(),
         }
     });

@@ -240,6 +240,12 @@ impl Call<'_> {
         self.result(n) == 1
     }
 
+    /// Returns whether the host wrote an answer. It does not if it may not write to the guest's
+    /// memory, for example while KVM tracks dirty pages.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered
+    }
+
     /// Returns whether the host is reading the pages of run `n`, which must be requested again.
     pub(crate) fn is_reading(&self, n: usize) -> bool {
         self.result(n) == READING

@@ -111,7 +111,7 @@ impl Caller<'_> {
                 tracked |= frames == Frames::Tracked;
                 self.session.miss(&run);
             }
-            if frames == Frames::Absent {
+            if frames != Frames::Ready && answer.is_some() {
                 // The guest has already removed the pages of this run from its presence map.
                 discard(&**self.session, &mut carried.batch, &run);
             }

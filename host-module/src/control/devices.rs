@@ -22,6 +22,7 @@ pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
         let reason = match error {
             EBUSY => c"the device is in use",
             ENOTBLK => c"this is not a block device",
+            ERANGE => c"the logical blocks of the device are larger than a page (4 KiB)",
             ENOSPC => c"the device is too small, or there are 16 devices",
             _ => return error,
         };

@@ -2,7 +2,8 @@
 
 //! The work queue, and the scheduler (`shim/queue.c`).
 
-use crate::memory::quietly;
+use crate::memory::without_waiting;
+use kernel::alloc::Flags;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -73,15 +74,16 @@ impl Drop for PendingWork {
     }
 }
 
-/// Runs `work` on the queue. Returns `false` if memory for the work item cannot be allocated.
+/// Runs `work` on the queue. Returns `false` if memory for the work item cannot be allocated with
+/// `flags`, which must not wait for memory if the caller serves a put or a get.
 ///
 /// May be used by calls of guests, commands, and work of the queue. All of them end before the
 /// queue is destroyed (`Module` in `main.rs`), and none begins before it is created.
-pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
+pub(crate) fn spawn(flags: Flags, work: impl FnOnce() + Send + 'static) -> bool {
     // SAFETY: The callers run only while the queue exists, as the function's documentation
     // requires.
     let queue = unsafe { Queue::from_raw(dd_queue_get()) };
-    queue.try_spawn(quietly(), work).is_ok()
+    queue.try_spawn(flags, work).is_ok()
 }
 
 /// A kind of background work that at most one task does at a time.
@@ -100,7 +102,7 @@ impl Single {
     /// Runs `work` on the queue after it was claimed. `work` has to call [`Single::end`] when it is
     /// done. If it cannot be queued, the claim ends.
     pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
-        if !spawn(work) {
+        if !spawn(without_waiting(), work) {
             self.end();
         }
     }

@@ -207,6 +207,11 @@ impl Device {
         self.free_count.load(Relaxed)
     }
 
+    /// Returns whether a smaller part of this device is free than of another one.
+    pub(crate) fn is_fuller_than(&self, other: &Self) -> bool {
+        self.free() * other.segments.len() < other.free() * self.segments.len()
+    }
+
     /// Returns the number of segments that reclaim keeps free.
     pub(crate) fn reserve(&self) -> usize {
         (self.segments.len() / RESERVE).max(2)

@@ -429,7 +429,7 @@ impl Device {
         };
         // The task does not own the device, so that the command which removes the device closes it.
         let number = self.number;
-        queue::spawn(move || {
+        queue::spawn(without_waiting(), move || {
             let Some(host) = host() else { return };
             if let Some(device) = host.ssd.device(number) {
                 device.try_read(&host.ssd, limit);

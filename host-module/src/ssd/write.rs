@@ -4,7 +4,7 @@
 
 use crate::ffi::queue;
 use crate::ffi::tracepoints::{self, nanoseconds_since};
-use crate::memory::quietly;
+use crate::memory::{quietly, without_waiting};
 use crate::ssd::device::{errno, Device};
 use crate::ssd::segment::Inner;
 use crate::ssd::Ssd;
@@ -12,7 +12,7 @@ use crate::state::host;
 use crate::tier::page::Page;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
-use kernel::sync::atomic::ordering::Full;
+use kernel::sync::atomic::ordering::{Full, Relaxed};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
@@ -32,8 +32,16 @@ impl Device {
         self.begin_writer();
     }
 
+    /// Returns the segment that has waited longest.
     fn next_to_write(&self) -> Option<u32> {
-        self.queue.lock().pop()
+        self.queue.lock().remove(0).ok()
+    }
+
+    /// Starts a writer if segments are queued but none could be started when they were.
+    pub(crate) fn resume_writing(self: &Arc<Self>) {
+        if self.writers.load(Relaxed) == 0 && !self.queue.lock().is_empty() {
+            self.begin_writer();
+        }
     }
 
     /// Starts a writer, unless [`WRITERS`] are running.
@@ -43,8 +51,8 @@ impl Device {
             return;
         }
         let device = self.clone();
-        if !queue::spawn(move || device.write_queue()) {
-            // The next segment that is queued starts a writer.
+        if !queue::spawn(without_waiting(), move || device.write_queue()) {
+            // The next segment that is queued or opened starts a writer.
             self.writers.fetch_sub(1, Full);
         }
     }
@@ -54,8 +62,8 @@ impl Device {
             while let Some(segment) = self.next_to_write() {
                 let Some(host) = host() else { continue };
                 if self.write(&host.ssd, segment).is_err() {
-                    // The host has no memory. The next segment that is queued starts another
-                    // writer.
+                    // The host has no memory. The next segment that is queued or opened starts
+                    // another writer.
                     let _ = self.queue.lock().push_within_capacity(segment);
                     self.writers.fetch_sub(1, Full);
                     return;

@@ -12,6 +12,7 @@ use crate::memory::without_waiting;
 use crate::state::host;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
+use ddcore::host::room::{draw, retire};
 use ddcore::index::{Held, Removed, PLACED};
 use ddcore::ssd::place::Place;
 use kernel::alloc::AllocError;
@@ -50,13 +51,16 @@ impl Page {
         total
     }
 
-    /// Returns `count` new pages, if the host can spare memory for all of them. Does not wait.
+    /// Returns `count` pages of the stock, or new ones, if the host can spare memory for all of
+    /// them. Does not wait.
     pub(crate) fn several(count: usize) -> Result<KVec<Option<Self>>, AllocError> {
         let mut pages = Self::absent(count)?;
-        match Self::allocate(&mut pages, false) == count {
-            true => Ok(pages),
-            false => Err(AllocError),
+        let host = host().ok_or(AllocError)?;
+        if draw(host, &mut pages, false) == count {
+            return Ok(pages);
         }
+        retire(host, &mut pages);
+        Err(AllocError)
     }
 
     /// Returns a vector of `count` absent pages. Does not wait.

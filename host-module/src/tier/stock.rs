@@ -46,6 +46,10 @@ impl Part {
     }
 
     fn add(&self, pages: &mut [Option<Page>]) {
+        // Usually a put has used all of its pages.
+        if pages.iter().all(Option::is_none) {
+            return;
+        }
         let mut stock = self.pages.lock();
         for page in pages {
             if stock.len() == SIZE {

@@ -3,7 +3,7 @@
 //! A part of a session's index with its own lock, and the memory of that part.
 
 use crate::counters::totals;
-use crate::memory::{quietly, without_waiting};
+use crate::memory::without_waiting;
 use crate::vm::charge::charged;
 use ddabi::PAGE_SIZE;
 use ddcore::index::{Hasher, Index, Kind, List, Segment, Storage};
@@ -96,7 +96,9 @@ impl Shard {
             }
         }
         drop(index);
-        totals().index_bytes.subtract((count * PAGE_SIZE) as u64);
+        if count > 0 {
+            totals().index_bytes.subtract((count * PAGE_SIZE) as u64);
+        }
         result
     }
 
@@ -181,7 +183,7 @@ impl Spare {
         }
         if let Some(full) = full {
             let capacity = full + full / 2 + 8;
-            self.directory = Some(KVVec::with_capacity(capacity, quietly())?);
+            self.directory = Some(KVVec::with_capacity(capacity, without_waiting())?);
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Teardowns {
             let shards = task * count / TASKS..(task + 1) * count / TASKS;
             let spawned = teardown.as_ref().is_some_and(|one| {
                 let (one, shards) = (one.clone(), shards.clone());
-                queue::spawn(move || _ = drain(&*one.session, shards))
+                queue::spawn(quietly(), move || _ = drain(&*one.session, shards))
             });
             if !spawned {
                 drain(&**session, shards);
@@ -110,7 +110,7 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     let held = |place: &Pool| place.gauge.held() + place.log.holding.places();
     let held = session.pool_slot(number).map_or(0, held);
     let background = session.clone();
-    if held <= FEW || !queue::spawn(move || empty_now(&background, number, true)) {
+    if held <= FEW || !queue::spawn(quietly(), move || empty_now(&background, number, true)) {
         empty_now(session, number, false);
     }
 }
@@ -195,7 +195,7 @@ pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();
     let evict = |session: &Session| _ = evict_all(session, u64::MAX, Cause::Weight);
     let used = session.used() + session.state().ssd();
-    if used > FEW && queue::spawn(move || evict(&background)) {
+    if used > FEW && queue::spawn(quietly(), move || evict(&background)) {
         return used;
     }
     evict(session);

@@ -7,7 +7,7 @@ use crate::host::get::take;
 use crate::host::list::list;
 use crate::host::pressure::Gauge;
 use crate::host::put::keep;
-use crate::host::room::{fill, make_room, retire, Stock as _};
+use crate::host::room::{fill, make_room, refill, retire, Stock as _};
 use crate::host::session::Session as _;
 use crate::host::standing::Standing;
 use crate::host::Origin;
@@ -36,6 +36,8 @@ impl Page for Number {
 #[derive(Default)]
 struct Short {
     last: Cell<u64>,
+    /// Number of idle pages, which the caller may not use.
+    spare: Cell<u64>,
     /// For each call: the number of pages, the argument `below_floor`, the pages in use and the
     /// floor.
     calls: RefCell<Vec<(usize, bool, u64, u64)>>,
@@ -74,7 +76,7 @@ impl Owner for Short {
     }
 
     fn spare(&self) -> u64 {
-        0
+        self.spare.get()
     }
 
     fn milliseconds(&self) -> u64 {
@@ -93,19 +95,24 @@ fn host() -> Host<Short> {
     let tier = Arc::new(Tier::new(CAPACITY));
     tier.set_batch(4);
     tier.set_floor(FLOOR);
-    let mut session = Session::new(tier.clone(), Hasher::new(1), ());
+    let host = Host::new(tier, 16, Short::default());
+    add_vm(&host, 1);
+    host
+}
+
+fn add_vm(host: &Host<Short>, number: u32) {
+    let hasher = Hasher::new(number.into());
+    let mut session = Session::new(host.tier.clone(), hasher, ());
     for share in SHARES {
         let pool = session.add_pool();
         session.set_pool(pool, share, Order::Aged);
     }
-    let host = Host::new(tier, 16, Short::default());
     host.add_vm(Vm {
-        number: 1,
+        number,
         share: 100,
         session,
         standing: Standing::new(),
     });
-    host
 }
 
 /// Puts a run of a file as a hypercall does. Returns the number of pages stored.
@@ -126,7 +133,12 @@ fn put_run(host: &Host<Short>, run: Run) -> usize {
 
 /// Puts runs of [`PUT`] pages in one call.
 fn put_runs(host: &Host<Short>, runs: &[Run]) -> usize {
-    let vm = host.vm_list.borrow().vms()[0].clone();
+    put_of(host, 0, runs)
+}
+
+/// Puts runs of [`PUT`] pages of the VM at this place of the list in one call.
+fn put_of(host: &Host<Short>, vm: usize, runs: &[Run]) -> usize {
+    let vm = host.vm_list.borrow().vms()[vm].clone();
     let session = &vm.session;
     let pages = usize::from(PUT) * runs.len();
     let origin = Origin {
@@ -283,4 +295,48 @@ fn a_put_that_replaces_its_own_pages_counts_them_first() {
     let vm = host.vm_list.borrow().vms()[0].clone();
     let held = |pool| vm.session.gauge(pool).map(Gauge::held);
     assert_eq!((held(0), held(1)), (Some(2 * u64::from(PUT)), Some(0)));
+}
+
+/// The memory that a VMM may use can be restricted to NUMA nodes, of which none has idle pages,
+/// while the tier is not full and other nodes have some.
+#[test]
+fn a_put_that_may_not_use_idle_memory_takes_no_pages_of_other_vms() {
+    let host = host();
+    host.tier.set_floor(CAPACITY / 2);
+    add_vm(&host, 2);
+    let put = |vm, index| {
+        let run = Run {
+            index: index * u64::from(PUT),
+            pages: PUT,
+            ..Run::default()
+        };
+        put_of(&host, vm, &[run])
+    };
+    for index in 0..CAPACITY / 2 / u64::from(PUT) {
+        assert_eq!(put(0, index), usize::from(PUT));
+    }
+    let used = |vm: usize| host.vm_list.borrow().vms()[vm].session.used();
+    let before = used(0);
+    host.tier.set_floor(0);
+    host.own.spare.set(CAPACITY);
+    assert_eq!(put(1, 0), 0);
+    assert_eq!((used(0), used(1)), (before, 0));
+    // Without idle pages anywhere the tier is full, and pages are taken by weight.
+    host.own.spare.set(0);
+    assert_eq!(put(1, 0), usize::from(PUT));
+    assert!(used(0) < before && used(1) == u64::from(PUT));
+}
+
+#[test]
+fn pages_beyond_a_smaller_capacity_are_given_back() {
+    let host = host();
+    host.tier.set_floor(CAPACITY);
+    for index in 0..CAPACITY / u64::from(PUT) {
+        put(&host, index * u64::from(PUT));
+    }
+    host.stock.give_back(u64::MAX);
+    host.tier.set_capacity(CAPACITY / 4);
+    refill(&host);
+    assert!(host.tier.used() <= CAPACITY / 4);
+    assert_eq!(host.stock.len(), 0);
 }
