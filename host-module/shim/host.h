@@ -35,7 +35,9 @@ void dd_host_refill(void);
 /* kvm.c */
 int dd_kvm_attach(u64 number);
 void dd_kvm_detach(void);
-int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len);
+int dd_kvm_grab_page(struct kvm *kvm, u64 gfn, struct page **page, bool *writable);
+void dd_kvm_release_page(struct page *page);
+int dd_kvm_read(struct page *page, size_t offset, void *to, size_t len);
 int dd_kvm_fill(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count);
 int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len);
 bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count);

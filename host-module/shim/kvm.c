@@ -224,29 +224,49 @@ static bool dd_kvm_copy(void *to, struct page *page, size_t offset, size_t len)
 }
 
 /*
- * Reads guest memory inside one page. Returns -EFAULT if the VM has no memory
- * at this address or if the memory is broken, and -EAGAIN if the page is absent.
+ * Takes a reference to a page of the guest, which dd_kvm_release_page() drops.
+ * Returns -EFAULT if the VM has no memory there, and -EAGAIN if the page is
+ * absent. Sets @writable if the page that follows is known to be ordinary
+ * memory that can be written without waiting: a look at both costs little more
+ * than a look at one.
  */
-int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len)
+int dd_kvm_grab_page(struct kvm *kvm, u64 gfn, struct page **page, bool *writable)
 {
-	u64 gfn = gpa >> PAGE_SHIFT;
 	struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
-	struct page *page;
-	bool whole;
+	struct page *pages[2];
 
+	*writable = false;
 	if (!slot)
 		return -EFAULT;
-	if (!dd_kvm_grab(slot, gfn, 1, 0, &page))
-		return -EAGAIN;
-	whole = dd_kvm_copy(to, page, offset_in_page(gpa), len);
+	if (dd_kvm_may_write(slot)) {
+		size_t got = dd_kvm_grab(slot, gfn, 2, FOLL_WRITE, pages);
+
+		*writable = got == 2;
+		if (*writable)
+			put_page(pages[1]);
+		if (got) {
+			*page = pages[0];
+			return 0;
+		}
+	}
+	return dd_kvm_grab(slot, gfn, 1, 0, page) ? 0 : -EAGAIN;
+}
+
+void dd_kvm_release_page(struct page *page)
+{
 	put_page(page);
-	return whole ? 0 : -EFAULT;
+}
+
+/* Reads from a page of the guest. Returns -EFAULT if the memory is broken. */
+int dd_kvm_read(struct page *page, size_t offset, void *to, size_t len)
+{
+	return dd_kvm_copy(to, page, offset, len) ? 0 : -EFAULT;
 }
 
 /*
  * Copies consecutive frames of the guest to pages of the host. After an error,
- * an unknown part of them has been copied. Returns the same values as
- * dd_kvm_read().
+ * an unknown part of them has been copied. Returns -EFAULT if the VM has no
+ * memory there or if the memory is broken, and -EAGAIN if a page is absent.
  */
 int dd_kvm_fill(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count)
 {
@@ -299,6 +319,25 @@ bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count)
 	return true;
 }
 
+/*
+ * Writes to user memory without faulting pages in, and returns whether all was
+ * written. This is copy_to_user_nofault() without the check of hardened
+ * usercopy, which takes as long as the copy of a page: callers pass whole pages
+ * of the cache, or slices whose bounds Rust has checked.
+ */
+static bool dd_copy_to_user(void __user *to, const void *from, size_t len)
+{
+	unsigned long left;
+
+	if (!access_ok(to, len))
+		return false;
+	instrument_copy_to_user(to, from, len);
+	pagefault_disable();
+	left = raw_copy_to_user(to, from, len);
+	pagefault_enable();
+	return !left;
+}
+
 /* Writes guest memory inside one page. Returns -EFAULT if that is impossible without waiting. */
 int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len)
 {
@@ -309,7 +348,7 @@ int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len)
 	if (!slot || !dd_kvm_may_write(slot))
 		return -EFAULT;
 	to = (void __user *)(__gfn_to_hva_memslot(slot, gfn) + offset_in_page(gpa));
-	return copy_to_user_nofault(to, from, len) ? -EFAULT : 0;
+	return dd_copy_to_user(to, from, len) ? 0 : -EFAULT;
 }
 
 /*

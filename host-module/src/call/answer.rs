@@ -3,32 +3,38 @@
 //! The answer page. It is written at the end of a call, in at most two pieces.
 
 use crate::ffi::kvm::{CallingVm, Fault};
-use crate::vm::scratch::NoticeRoom;
+use crate::vm::scratch::{AnswerRoom, NoticeRoom};
 use crate::vm::session::Session;
 use ddabi::answer::{
     AnswerHeader, PoolPressure, ANSWER_MAGIC, EVICTIONS, READING, RESULTS, UNFINISHED,
 };
-use ddabi::request::MAX_RUNS;
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
 use zerocopy::{Immutable, IntoBytes};
 
 /// The answer of a call, before it is written to the guest.
-pub(crate) struct Answer {
+pub(crate) struct Answer<'a> {
     gpa: u64,
     header: AnswerHeader,
-    results: [u8; MAX_RUNS],
+    /// Room for the header, and the results behind it.
+    room: &'a mut AnswerRoom,
     runs: usize,
 }
 
-impl Answer {
+impl<'a> Answer<'a> {
     /// Creates the answer for the page that follows the request. Returns `None` if that page must
     /// not or cannot be written. It is usually present, because guests write to it before each
-    /// call.
-    pub(crate) fn new(guest: &CallingVm<'_>, request_gpa: u64, sequence: u64) -> Option<Self> {
-        let gpa = request_gpa.checked_add(PAGE_SIZE as u64)?;
+    /// call. `request` is the address of the request, with whether the page that follows is known
+    /// to be writable.
+    pub(crate) fn new(
+        guest: &CallingVm<'_>,
+        request: (u64, bool),
+        sequence: u64,
+        room: &'a mut AnswerRoom,
+    ) -> Option<Self> {
+        let gpa = request.0.checked_add(PAGE_SIZE as u64)?;
         let gfn = gpa / PAGE_SIZE as u64;
-        let can_be_written = guest.is_writable(gfn, 1) && guest.is_present(gfn, 1);
+        let can_be_written = request.1 || guest.is_writable(gfn, 1) && guest.is_present(gfn, 1);
         can_be_written.then(|| Self {
             gpa,
             header: AnswerHeader {
@@ -37,7 +43,7 @@ impl Answer {
                 sequence,
                 ..AnswerHeader::default()
             },
-            results: [0; MAX_RUNS],
+            room,
             runs: 0,
         })
     }
@@ -58,7 +64,7 @@ impl Answer {
     }
 
     fn add_result(&mut self, result: u8) {
-        if let Some(place) = self.results.get_mut(self.runs) {
+        if let Some(place) = self.room.get_mut(RESULTS + self.runs) {
             *place = result;
             self.runs += 1;
         }
@@ -93,10 +99,8 @@ impl Answer {
         if count > 0 {
             guest.write(self.gpa + EVICTIONS as u64, room[..count].as_bytes())?;
         }
-        let mut bytes = [0; RESULTS + MAX_RUNS];
-        bytes[..RESULTS].copy_from_slice(self.header.as_bytes());
-        bytes[RESULTS..].copy_from_slice(&self.results);
-        guest.write(self.gpa, &bytes[..RESULTS + self.runs])
+        self.room[..RESULTS].copy_from_slice(self.header.as_bytes());
+        guest.write(self.gpa, &self.room[..RESULTS + self.runs])
     }
 
     /// Writes the answer with a body.

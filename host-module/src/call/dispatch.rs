@@ -52,20 +52,32 @@ fn handle(host: &Host, guest: &CallingVm<'_>, call: &RawCall) -> Result<Outcome,
     if call.zero != [0; 3] || call.gpa % PAGE_SIZE as u64 != 0 {
         return Err(Status::Invalid);
     }
+    let page = guest.page(call.gpa / PAGE_SIZE as u64).map_err(refuse)?;
     let mut header = RequestHeader::default();
-    read(guest, call.gpa, header.as_mut_bytes())?;
+    page.read(0, header.as_mut_bytes()).map_err(refuse)?;
     let header = Header::parse(&header)?;
     let vm = host.vms.table().find(guest);
     ScratchList::work(vm.map(Vm::scratch), |scratch| {
         let body = &mut scratch.body.0[..header.body_len()];
-        read(guest, call.gpa + BODY as u64, body)?;
-        serve(host, guest, vm, call.gpa, start, &header, scratch)
+        page.read(BODY, body).map_err(refuse)?;
+        let may_answer = page.is_next_writable();
+        drop(page);
+        serve(
+            host,
+            guest,
+            vm,
+            (call.gpa, may_answer),
+            start,
+            &header,
+            scratch,
+        )
     })
     .unwrap_or(Err(Status::NoMemory))
 }
 
-fn read(guest: &CallingVm<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
-    guest.read(gpa, to).map_err(|fault| match fault {
+/// Counts a request page that could not be read, and returns the status.
+fn refuse(fault: Fault) -> Status {
+    match fault {
         Fault::NoMemory => {
             totals().refused_fault.add(1);
             Status::Invalid
@@ -75,20 +87,22 @@ fn read(guest: &CallingVm<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
             totals().refused_absent.add(1);
             Status::Retry
         }
-    })
+    }
 }
 
+/// Carries out a request. `gpa` is the address of its page, with whether the page that follows is
+/// known to be writable.
 fn serve(
     host: &Host,
     guest: &CallingVm<'_>,
     vm: Option<&Vm>,
-    gpa: u64,
+    gpa: (u64, bool),
     start: Instant<Monotonic>,
     header: &Header,
     scratch: &mut Scratch,
 ) -> Result<Outcome, Status> {
     let request = Request::parse(header, &scratch.body.0[..header.body_len()])?;
-    let answer = Answer::new(guest, gpa, header.sequence);
+    let answer = Answer::new(guest, gpa, header.sequence, &mut scratch.answer);
     if let Request::Hello(features) = request {
         return hello(host, guest, features, answer);
     }
@@ -107,7 +121,7 @@ fn hello(
     host: &Host,
     guest: &CallingVm<'_>,
     features: u64,
-    answer: Option<Answer>,
+    answer: Option<Answer<'_>>,
 ) -> Result<Outcome, Status> {
     // Without an answer the guest could not know its session.
     let answer = answer.ok_or(Status::NoMemory)?;

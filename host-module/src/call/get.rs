@@ -57,7 +57,7 @@ impl Caller<'_> {
         &self,
         runs: &Runs<'_>,
         deferral: Deferral,
-        mut answer: Option<Answer>,
+        mut answer: Option<Answer<'_>>,
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
@@ -81,8 +81,8 @@ impl Caller<'_> {
                 _ => (start, read_before) = self.resume(deferral, &mut frames, answer),
             }
         }
-        let wanted = runs.placed().zip(frames);
-        let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
+        let wanted = runs.placed().zip(&frames);
+        let wanted = wanted.filter_map(|(run, frames)| (*frames == Frames::Ready).then_some(run));
         let found = take(&**self.session, wanted, carried);
         let is_on_ssd = found.ssd > 0;
         if is_on_ssd {
@@ -90,7 +90,7 @@ impl Caller<'_> {
         }
         let is_traced = tracepoints::get_is_on();
         let (mut total, mut reading, mut ssd_pages) = (0, 0, 0);
-        for ((run, place), frames) in runs.placed().zip(frames) {
+        for ((run, place), frames) in runs.placed().zip(frames.iter().copied()) {
             total = place + run.pages as usize;
             if frames == Frames::Reading {
                 reading += 1;
@@ -171,7 +171,7 @@ impl Caller<'_> {
         &self,
         runs: &Runs<'_>,
         frames: &mut [Frames; MAX_RUNS],
-        answer: &mut Answer,
+        answer: &mut Answer<'_>,
         carried: &mut Carried<Page>,
     ) -> ReadBefore {
         let nothing = ReadBefore::nothing();
@@ -230,7 +230,7 @@ impl Caller<'_> {
         &self,
         deferral: Deferral,
         frames: &mut [Frames; MAX_RUNS],
-        answer: &mut Answer,
+        answer: &mut Answer<'_>,
     ) -> (Instant<Monotonic>, ReadBefore) {
         let Some(mut get) = self.session.deferrals.take(deferral.ticket) else {
             return (self.start, ReadBefore::nothing());

@@ -53,7 +53,7 @@ impl Caller<'_> {
     pub(crate) fn serve(
         &self,
         request: &Request<'_>,
-        answer: Option<Answer>,
+        answer: Option<Answer<'_>>,
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Result<Outcome, Status> {
@@ -94,7 +94,7 @@ impl Caller<'_> {
     fn put(
         &self,
         runs: &Runs<'_>,
-        mut answer: Option<Answer>,
+        mut answer: Option<Answer<'_>>,
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
@@ -116,7 +116,7 @@ impl Caller<'_> {
     fn flush(
         &self,
         ranges: &Ranges<'_>,
-        mut answer: Option<Answer>,
+        mut answer: Option<Answer<'_>>,
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
@@ -149,7 +149,7 @@ impl Caller<'_> {
         &self,
         settings: Settings,
         name: &Name,
-        answer: Option<Answer>,
+        answer: Option<Answer<'_>>,
     ) -> Result<Outcome, Status> {
         // Without an answer the guest could not know the pool.
         let answer = answer.ok_or(Status::NoMemory)?;
@@ -186,7 +186,7 @@ impl Caller<'_> {
     }
 
     #[inline(never)]
-    fn pool_stats(&self, pool: u32, answer: Option<Answer>) -> Result<Outcome, Status> {
+    fn pool_stats(&self, pool: u32, answer: Option<Answer<'_>>) -> Result<Outcome, Status> {
         let stats = pool_stats(self.vm, self.session, pool).ok_or(Status::NoPool)?;
         let sent = answer.is_some_and(|answer| answer.send_body(self.guest, &stats).is_ok());
         Ok(Outcome {
@@ -218,7 +218,7 @@ impl Caller<'_> {
         &self,
         runs: &Runs<'_>,
         pages: u64,
-        mut answer: Option<Answer>,
+        mut answer: Option<Answer<'_>>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
         if let Some(answer) = &mut answer {
@@ -228,7 +228,7 @@ impl Caller<'_> {
     }
 
     /// Writes the state of one of the request's pools into the answer.
-    fn report_pressure(&self, runs: &Runs<'_>, answer: &mut Answer) {
+    fn report_pressure(&self, runs: &Runs<'_>, answer: &mut Answer<'_>) {
         // A request can have runs of many pools, but an answer reports only one. The choice depends
         // on the sequence number, so that each pool is reported sooner or later.
         if let Some(run) = runs.in_turn(answer.sequence()) {
@@ -266,7 +266,7 @@ impl Caller<'_> {
     }
 
     /// Sends the answer, if it may be written, and returns the outcome of a call for `pages` pages.
-    fn finish(&self, pages: u64, answer: Option<Answer>, notices: &mut NoticeRoom) -> Outcome {
+    fn finish(&self, pages: u64, answer: Option<Answer<'_>>, notices: &mut NoticeRoom) -> Outcome {
         let sent =
             answer.is_some_and(|answer| answer.send(self.guest, self.session, notices).is_ok());
         Outcome {

@@ -12,13 +12,13 @@ use ddcore::host::put::{Refusal, Source};
 use kernel::prelude::*;
 
 /// The guest whose pages are put, and the answer that reports the stored runs.
-pub(crate) struct Putter<'a> {
+pub(crate) struct Putter<'a, 'room> {
     pub(crate) guest: &'a CallingVm<'a>,
     pub(crate) session: &'a Session,
-    pub(crate) answer: &'a mut Option<Answer>,
+    pub(crate) answer: &'a mut Option<Answer<'room>>,
 }
 
-impl Source<Page> for Putter<'_> {
+impl Source<Page> for Putter<'_, '_> {
     fn copy(&mut self, run: &Run, pages: &mut [Option<Page>]) -> Result<(), Refusal> {
         Page::fill(pages, self.guest, run.gfn).map_err(|fault| match fault {
             Fault::NoMemory => Refusal::Fault,

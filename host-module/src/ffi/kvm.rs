@@ -4,12 +4,20 @@
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
+use ddabi::PAGE_SIZE;
 use kernel::prelude::*;
 
 extern "C" {
     fn dd_kvm_attach(number: u64) -> c_int;
     fn dd_kvm_detach();
-    fn dd_kvm_read(kvm: *mut c_void, gpa: u64, to: *mut c_void, len: usize) -> c_int;
+    fn dd_kvm_grab_page(
+        kvm: *mut c_void,
+        gfn: u64,
+        page: *mut *mut c_void,
+        writable: *mut bool,
+    ) -> c_int;
+    fn dd_kvm_release_page(page: *mut c_void);
+    fn dd_kvm_read(page: *mut c_void, offset: usize, to: *mut c_void, len: usize) -> c_int;
     fn dd_kvm_write(kvm: *mut c_void, gpa: u64, from: *const c_void, len: usize) -> c_int;
     fn dd_kvm_fill(kvm: *mut c_void, gfn: u64, frames: *const u64, count: usize) -> c_int;
     fn dd_kvm_present(kvm: *mut c_void, gfn: u64, count: u64) -> bool;
@@ -87,10 +95,18 @@ impl CallingVm<'_> {
         self.vcpus
     }
 
-    /// Reads guest memory inside one page. Does not wait for a page that is swapped out.
-    pub(crate) fn read(&self, gpa: u64, to: &mut [u8]) -> Result<(), Fault> {
-        // SAFETY: By the type invariants; `to` has the length given.
-        Fault::check(unsafe { dd_kvm_read(self.kvm, gpa, to.as_mut_ptr().cast(), to.len()) })
+    /// Returns a page of the guest, to be read. Does not wait for a page that is swapped out.
+    pub(crate) fn page(&self, gfn: u64) -> Result<GuestPage, Fault> {
+        let mut page = core::ptr::null_mut();
+        let mut next_is_writable = false;
+        // SAFETY: By the type invariants; both results are written to variables of their types.
+        let err = unsafe { dd_kvm_grab_page(self.kvm, gfn, &mut page, &mut next_is_writable) };
+        Fault::check(err)?;
+        // INVARIANT: The call succeeded, so that `page` has a reference of its own.
+        Ok(GuestPage {
+            page,
+            next_is_writable,
+        })
     }
 
     /// Copies consecutive frames of the guest into pages of the host. Does not wait for frames that
@@ -120,6 +136,41 @@ impl CallingVm<'_> {
     pub(crate) fn is_writable(&self, gfn: u64, pages: u64) -> bool {
         // SAFETY: By the type invariants.
         unsafe { dd_kvm_writable(self.kvm, gfn, pages) }
+    }
+}
+
+/// A page of a guest.
+///
+/// # Invariants
+///
+/// `page` is a page of memory, to which this value has a reference.
+pub(crate) struct GuestPage {
+    page: *mut c_void,
+    next_is_writable: bool,
+}
+
+impl GuestPage {
+    /// Returns whether the frame that follows is known to be memory which may be written until the
+    /// call ends, and which can be written without waiting at the moment.
+    pub(crate) const fn is_next_writable(&self) -> bool {
+        self.next_is_writable
+    }
+
+    /// Reads from the page, which the guest may write at the same time.
+    pub(crate) fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Fault> {
+        if to.len() > PAGE_SIZE || offset > PAGE_SIZE - to.len() {
+            return Err(Fault::NoMemory);
+        }
+        // SAFETY: By the type invariants; the range is inside of the page, as checked above, and
+        // `to` has the length given.
+        Fault::check(unsafe { dd_kvm_read(self.page, offset, to.as_mut_ptr().cast(), to.len()) })
+    }
+}
+
+impl Drop for GuestPage {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants; the reference is not used any more.
+        unsafe { dd_kvm_release_page(self.page) };
     }
 }
 

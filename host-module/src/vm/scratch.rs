@@ -7,7 +7,8 @@
 use crate::memory::quietly;
 use crate::tier::page::Page;
 use crate::vm::charge::charged;
-use ddabi::answer::{Eviction, MAX_EVICTIONS};
+use ddabi::answer::{Eviction, MAX_EVICTIONS, RESULTS};
+use ddabi::request::MAX_RUNS;
 use ddcore::host::carried::Carried;
 use ddcore::request::MAX_BODY;
 use kernel::alloc::AllocError;
@@ -20,10 +21,14 @@ const KEPT: usize = 32;
 /// Buffer for the eviction notices of an answer.
 pub(crate) type NoticeRoom = [Eviction; MAX_EVICTIONS];
 
-/// Scratch memory of a call. Between two calls `carried` has no pages, and `body` and `notices`
-/// have stale data.
+/// Buffer for the header of an answer and the results of its runs.
+pub(crate) type AnswerRoom = [u8; RESULTS + MAX_RUNS];
+
+/// Scratch memory of a call. Between two calls `carried` has no pages, and the buffers have stale
+/// data.
 pub(crate) struct Scratch {
     pub(crate) body: Body,
+    pub(crate) answer: AnswerRoom,
     pub(crate) carried: Carried<Page>,
     pub(crate) notices: NoticeRoom,
 }

@@ -180,6 +180,10 @@ impl LabConfig {
         let emulated = format!("tcg,thread=single,clock-divisor={}", self.artifacts.pace);
         let accel: [&str; 4] = match self.accel.resolve(&self.artifacts.qemu) {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            // Otherwise one instruction copies a page, which counts as 4096.
+            _ if self.count_instructions => {
+                ["-accel", &emulated, "-cpu", "max,+svm,+npt,-erms,-fsrm"]
+            }
             _ => ["-accel", &emulated, "-cpu", "max,+svm,+npt"],
         };
         let common = [
