@@ -28,6 +28,7 @@ pub mod get;
 #[cfg(any(test, feature = "heap"))]
 pub mod heap;
 pub mod list;
+pub mod node;
 pub mod notice;
 pub mod pressure;
 pub mod promotion;

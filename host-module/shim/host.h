@@ -27,8 +27,8 @@ u64 dd_host_call(const struct dd_call *call);
 /* Called when a VM has no more users; does not sleep. */
 void dd_host_vm_gone(struct kvm *kvm);
 /* Called by memory reclaim, the OOM notifier and the background evictor; may sleep. */
-unsigned long dd_host_shrinkable(void);
-unsigned long dd_host_shrink(unsigned long pages);
+unsigned long dd_host_shrinkable(int nid);
+unsigned long dd_host_shrink(unsigned long pages, int nid);
 unsigned long dd_host_rescue(void);
 void dd_host_refill(void);
 
@@ -44,6 +44,10 @@ bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count);
 bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages);
 
 /* page.c */
+int dd_pages_init(void);
+void dd_pages_exit(void);
+u64 dd_pages_on(int nid);
+int dd_page_node(u64 frame);
 size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor);
 void dd_page_free(u64 frame);
 void dd_page_share(u64 frame);

@@ -13,9 +13,44 @@
 #define DD_GFP ((GFP_HIGHUSER & ~__GFP_RECLAIM) | __GFP_NOWARN | \
 		__GFP_NORETRY | __GFP_NOMEMALLOC)
 
+/*
+ * Number of pages of each node, by processor. A page can be counted down on
+ * another processor than up, so that only the sums are meaningful.
+ */
+static long __percpu *dd_node_pages;
+
+int dd_pages_init(void)
+{
+	dd_node_pages = __alloc_percpu(array_size(nr_node_ids, sizeof(long)), sizeof(long));
+	return dd_node_pages ? 0 : -ENOMEM;
+}
+
+void dd_pages_exit(void)
+{
+	free_percpu(dd_node_pages);
+}
+
+/* Returns the number of pages of a node. */
+u64 dd_pages_on(int nid)
+{
+	long pages = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		pages += per_cpu_ptr(dd_node_pages, cpu)[nid];
+	return max(pages, 0L);
+}
+
+/* Returns the node of a page, or -1 on hosts with one node. */
+int dd_page_node(u64 frame)
+{
+	return nr_online_nodes > 1 ? page_to_nid(pfn_to_page(frame)) : -1;
+}
+
 /* Accounts a page as reclaimable: KReclaimable and MemAvailable of /proc/meminfo include it. */
 static void dd_page_account(struct page *page, long sign)
 {
+	this_cpu_add(dd_node_pages[page_to_nid(page)], sign);
 	mod_node_page_state(page_pgdat(page), NR_KERNEL_MISC_RECLAIMABLE, sign);
 }
 

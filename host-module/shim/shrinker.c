@@ -15,12 +15,12 @@ static struct shrinker *dd_shrinker;
 
 static unsigned long dd_shrinker_count(struct shrinker *shrinker, struct shrink_control *control)
 {
-	return dd_host_shrinkable() ?: SHRINK_EMPTY;
+	return dd_host_shrinkable(control->nid) ?: SHRINK_EMPTY;
 }
 
 static unsigned long dd_shrinker_scan(struct shrinker *shrinker, struct shrink_control *control)
 {
-	unsigned long freed = dd_host_shrink(control->nr_to_scan);
+	unsigned long freed = dd_host_shrink(control->nr_to_scan, control->nid);
 
 	control->nr_scanned = freed;
 	return freed ?: SHRINK_STOP;
@@ -28,7 +28,7 @@ static unsigned long dd_shrinker_scan(struct shrinker *shrinker, struct shrink_c
 
 int dd_shrinker_register(void)
 {
-	dd_shrinker = shrinker_alloc(0, "doubledecker");
+	dd_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE, "doubledecker");
 	if (!dd_shrinker)
 		return -ENOMEM;
 	dd_shrinker->count_objects = dd_shrinker_count;

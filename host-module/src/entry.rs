@@ -49,10 +49,10 @@ unsafe extern "C" fn dd_host_vm_gone(kvm: *mut c_void) {
     }
 }
 
-/// Called by shrinker.c. Returns the number of pages that can be freed.
+/// Called by shrinker.c. Returns the number of pages that can be freed on a NUMA node.
 #[no_mangle]
-extern "C" fn dd_host_shrinkable() -> c_ulong {
-    host().map_or(0, shrinker::count) as c_ulong
+extern "C" fn dd_host_shrinkable(node: c_int) -> c_ulong {
+    host().map_or(0, |host| shrinker::count_on(host, node as usize)) as c_ulong
 }
 
 /// Called by oom.c. Gives pages back before the OOM killer runs and returns their number.
@@ -69,10 +69,12 @@ extern "C" fn dd_host_refill() {
     }
 }
 
-/// Called by shrinker.c. Gives up to `pages` pages back and returns their number.
+/// Called by shrinker.c. Gives up to `pages` pages back, of a NUMA node if possible, and returns
+/// their number.
 #[no_mangle]
-extern "C" fn dd_host_shrink(pages: c_ulong) -> c_ulong {
-    host().map_or(0, |host| shrinker::scan(host, pages as u64)) as c_ulong
+extern "C" fn dd_host_shrink(pages: c_ulong, node: c_int) -> c_ulong {
+    let node = Some(node as usize);
+    host().map_or(0, |host| shrinker::scan(host, pages as u64, node)) as c_ulong
 }
 
 impl WorkItem for Vm {

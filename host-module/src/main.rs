@@ -62,9 +62,10 @@ mod vm;
 
 use crate::ffi::kvm::KvmHooks;
 use crate::ffi::oom::Rescue;
+use crate::ffi::page::{self, NodeCounters};
+use crate::ffi::param;
 use crate::ffi::queue::{Leave, PendingWork, WorkQueue};
 use crate::ffi::shrinker::{like_reclaim, Shrinker};
-use crate::ffi::{page, param};
 use crate::state::{Host, STATE};
 use crate::vm::registry::Admission;
 use core::borrow::Borrow;
@@ -122,6 +123,7 @@ struct Module {
     _queue: WorkQueue,
     _publication: Publication,
     _host: Pin<KBox<Host>>,
+    _counters: NodeCounters,
 }
 
 impl kernel::Module for Module {
@@ -132,6 +134,7 @@ impl kernel::Module for Module {
             return Err(EPERM);
         }
         let capacity = capacity(number(module_parameters::capacity_mib.value()))?;
+        let counters = NodeCounters::new()?;
         let host = Host::new(capacity, admission()?)?;
         // SAFETY: Declared behind `host` here, so dropped before it if something below fails, and
         // before it in `Module`; hooks, queue, shrinker and family, which call back, end earlier
@@ -156,6 +159,7 @@ impl kernel::Module for Module {
             _queue: queue,
             _publication: publication,
             _host: host,
+            _counters: counters,
         })
     }
 }

@@ -103,6 +103,10 @@ impl ddcore::host::Host for Host {
         page::spare()
     }
 
+    fn node(&self, page: &Page) -> Option<usize> {
+        page.node()
+    }
+
     fn wake_evictor(&self) {
         queue::wake_evictor();
     }

@@ -150,6 +150,11 @@ pub trait Owner: Sized {
     /// Returns the number of pages that the host can spare.
     fn spare(&self) -> u64;
 
+    /// Returns the NUMA node of a page, or `None` if there is only one.
+    fn node(&self, _page: &Self::Page) -> Option<usize> {
+        None
+    }
+
     /// Returns the time in milliseconds since an arbitrary moment.
     fn milliseconds(&self) -> u64;
 

@@ -168,6 +168,11 @@ pub trait Host {
     /// Returns the number of idle pages of the host beyond those that it keeps free.
     fn spare(&self) -> u64;
 
+    /// Returns the NUMA node of a page of memory, or `None` if all memory is on one node.
+    fn node(&self, _page: &Self::Page) -> Option<usize> {
+        None
+    }
+
     /// Returns the time in milliseconds since an arbitrary moment.
     fn milliseconds(&self) -> u64;
 
@@ -322,7 +327,12 @@ fn evict_for<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
 /// Gets pages for a put that has reserved room for them. Returns their number.
 pub(super) fn fill<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> usize {
     let got = allocate(origin.host, pages);
-    got + recycle(origin, &mut pages[got..])
+    let got = got + recycle(origin, &mut pages[got..]);
+    let first = pages.first().and_then(Option::as_ref);
+    if let Some(node) = first.and_then(|page| origin.host.node(page)) {
+        origin.session.state().nodes.note(node);
+    }
+    got
 }
 
 /// Gets pages from the stock and from the host's memory. Returns their number.
@@ -389,8 +399,9 @@ pub fn surplus<H: Host>(host: &H) -> u64 {
 }
 
 /// Gives up to `pages` pages back to a host that is short of memory, and lowers the limit. Returns
-/// their number.
-pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
+/// their number. If only one NUMA node is short, and is given, only VMs that have most of their pages
+/// there lose pages, as long as there are such VMs.
+pub fn give_back<H: Host>(host: &H, pages: u64, node: Option<usize>) -> u64 {
     let tier = host.tier();
     let pages = pages.min(surplus(host));
     let stocked = host.stock().give_back(pages);
@@ -398,7 +409,7 @@ pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
     let pages = (pages - stocked).min(used.saturating_sub(tier.floor()));
     lower_limit(host, used - pages);
     let evicted = match tier.mode() {
-        Mode::Weighted => shrink_in_turns(host, pages),
+        Mode::Weighted => shrink_in_turns(host, pages, node),
         Mode::GlobalFifo => {
             let how = (pages, Cause::Shortage);
             evict_by_age(host, &mut *host.lock(), how, None)
@@ -453,14 +464,20 @@ fn choose_batches<H: Host>(host: &H, vm_list: &mut H::VmList, count: usize) -> C
     let Parts { vms, victims, .. } = vm_list.parts();
     if victims.is_empty() {
         let count = count.max(vms.len() / VMS_BY_VICTIM);
-        choose(host, vm_list, host.tier().batch(), count);
+        choose(host, vm_list, host.tier().batch(), (count, None));
     }
     chosen::<H>(vm_list, count)
 }
 
 /// Chooses VMs for up to `count` evictions of `turn` pages by Algorithm 1, which replace those that
-/// were chosen before, and publishes the pages that each VM lends.
-fn choose<H: Host>(host: &H, vm_list: &mut H::VmList, turn: u64, count: usize) {
+/// were chosen before, and publishes the pages that each VM lends. If a NUMA node is given, only VMs
+/// with most of their pages there are chosen.
+fn choose<H: Host>(
+    host: &H,
+    vm_list: &mut H::VmList,
+    turn: u64,
+    (count, node): (usize, Option<usize>),
+) {
     let Parts {
         vms,
         entities,
@@ -468,8 +485,14 @@ fn choose<H: Host>(host: &H, vm_list: &mut H::VmList, turn: u64, count: usize) {
     } = vm_list.parts();
     let whole = Whole::of(host.tier());
     for (entity, vm) in entities.iter_mut().zip(vms) {
-        let used = vm.session().map_or(0, |session| session.used());
+        let session = vm.session();
+        let used = session.as_ref().map_or(0, |session| session.used());
         *entity = whole.refresh(&**vm, used);
+        let is_there =
+            |node| session.is_some_and(|session| session.state().nodes.are_mostly_on(node));
+        if !node.is_none_or(is_there) {
+            entity.used = 0;
+        }
     }
     victims.choose(entities, turn, count);
 }
@@ -510,14 +533,14 @@ fn evict_from<H: Host>(
 /// Evicts `pages` pages of the VMs by their entitlements, in small turns, because the kernel
 /// requests a few pages at a time. With many VMs, a whole batch could be most of the pages of a VM
 /// or a pool. Returns the number of pages.
-fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
+fn shrink_in_turns<H: Host>(host: &H, pages: u64, mut node: Option<usize>) -> u64 {
     let mut taken = 0;
     while taken < pages {
         let mut vm_list = host.lock();
         let vms = vm_list.parts().vms.len() as u64;
         let turn = (host.tier().limit() / TURNS / vms.max(1)).clamp(1, VM_TURN);
         let count = (pages - taken).div_ceil(turn).min(CHOSEN as u64) as usize;
-        choose(host, &mut *vm_list, turn, count);
+        choose(host, &mut *vm_list, turn, (count, node));
         let chosen = chosen::<H>(&mut *vm_list, count);
         // Victims that were chosen for turns must not be used for batches.
         vm_list.parts().victims.clear();
@@ -528,7 +551,8 @@ fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
                 taken += shrink(&*session, turn.min(pages - taken));
             }
         }
-        if taken == before {
+        // Without VMs on the node, all VMs lose pages, some of which may be there.
+        if taken == before && node.take().is_none() {
             break;
         }
     }

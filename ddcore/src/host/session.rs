@@ -5,6 +5,7 @@
 use super::cause::Cause;
 use super::flush::FlushProgress;
 use super::list::is_ssd;
+use super::node::Nodes;
 use super::pressure::{Gauge, Reading};
 use crate::account::Account;
 use crate::index::{Hasher, Held, Index, Removed, Storage};
@@ -44,6 +45,8 @@ pub struct SessionState<N> {
     /// Time, in milliseconds, until which no pages are promoted because none could be promoted
     /// before.
     pub(super) promotion: N,
+    /// The NUMA nodes of its pages in the memory tier.
+    pub(super) nodes: Nodes<N>,
 }
 
 impl<N: Number> SessionState<N> {
@@ -55,6 +58,7 @@ impl<N: Number> SessionState<N> {
             next_shard: N::new(0),
             reading: Reading::new(),
             promotion: N::new(0),
+            nodes: Nodes::new(),
         }
     }
 

@@ -288,7 +288,7 @@ impl Host {
     pub(crate) fn shrink(&self, pages: u64) {
         let (engine, memory) = (&self.engine, &self.engine.own.memory);
         let (before, can) = (memory.used(), surplus(engine));
-        let given = give_back(engine, pages);
+        let given = give_back(engine, pages, None);
         assert!(given <= pages && given <= can);
         assert_eq!(memory.used() as u64, before as u64 - given);
         // Evictions by age are only exact to within a batch.

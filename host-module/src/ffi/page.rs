@@ -3,6 +3,7 @@
 //! Pages of the host, identified by their frame numbers (`shim/page.c`).
 
 use core::ffi::c_void;
+use kernel::prelude::*;
 
 extern "C" {
     fn dd_pages_alloc(frames: *mut u64, count: usize, below_floor: bool) -> usize;
@@ -10,8 +11,49 @@ extern "C" {
     fn dd_page_share(frame: u64);
     fn dd_page_shared(frame: u64) -> bool;
     fn dd_page_address(frame: u64) -> *mut c_void;
+    fn dd_page_node(frame: u64) -> c_int;
+    fn dd_pages_init() -> c_int;
+    fn dd_pages_exit();
+    fn dd_pages_on(nid: c_int) -> u64;
     fn dd_pages_total() -> u64;
     fn dd_pages_spare() -> u64;
+}
+
+/// The counters of pages of each NUMA node, which are freed when this is dropped.
+pub(crate) struct NodeCounters(());
+
+impl NodeCounters {
+    /// Allocates the counters.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: Called once, from module init.
+        kernel::error::to_result(unsafe { dd_pages_init() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for NodeCounters {
+    fn drop(&mut self) {
+        // SAFETY: Allocated by construction. It is the last that the module drops, so that all
+        // pages are freed.
+        unsafe { dd_pages_exit() };
+    }
+}
+
+/// Returns the number of allocated pages of a NUMA node, which must be a node of this machine. The
+/// counters must exist.
+pub(crate) fn on_node(node: usize) -> u64 {
+    // SAFETY: Reads the counters of the node.
+    unsafe { dd_pages_on(node as c_int) }
+}
+
+/// Returns the NUMA node of a page, or `None` if the machine has only one.
+///
+/// # Safety
+///
+/// The page came from [`allocate`] and was not freed.
+pub(crate) unsafe fn node(frame: u64) -> Option<usize> {
+    // SAFETY: By the function's contract.
+    usize::try_from(unsafe { dd_page_node(frame) }).ok()
 }
 
 /// Allocates pages, stores their frame numbers in `frames` and returns how many it allocated.

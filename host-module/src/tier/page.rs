@@ -83,6 +83,12 @@ impl Page {
         (self.0.get() & PLACED == 0).then_some(self.0.get())
     }
 
+    /// Returns the NUMA node of a page in memory, or `None` if the host has only one.
+    pub(crate) fn node(&self) -> Option<usize> {
+        // SAFETY: By the type invariants.
+        self.frame().and_then(|frame| unsafe { page::node(frame) })
+    }
+
     /// Returns the place of a page on a device.
     pub(crate) fn place(&self) -> Option<Place> {
         Place::of(self.0.get())

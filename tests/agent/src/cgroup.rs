@@ -41,7 +41,7 @@ pub(crate) fn enter(path: &str) -> Result<()> {
 /// Enables all controllers for the children of `dir`. A missing controller causes an error when its
 /// files are written.
 pub(crate) fn delegate(dir: &Path) {
-    for controller in ["cpu", "io", "memory", "pids"] {
+    for controller in ["cpu", "cpuset", "io", "memory", "pids"] {
         let _ = fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}"));
     }
 }

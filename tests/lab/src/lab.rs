@@ -67,6 +67,8 @@ pub struct LabConfig {
     pub memory_mib: u64,
     /// L1's processors.
     pub vcpus: u32,
+    /// Number of NUMA nodes, which have equal parts of the memory, and a processor each.
+    pub nodes: u32,
     /// Maximum number of disks of guests.
     pub slots: usize,
     /// Maximum size of a disk in MiB.
@@ -93,6 +95,7 @@ impl LabConfig {
             dir: dir.into(),
             memory_mib: 4096,
             vcpus: 2,
+            nodes: 1,
             slots: 6,
             slot_mib: 16 << 10,
             terminal: false,
@@ -110,7 +113,17 @@ impl LabConfig {
         let work = work.display();
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
         let for_checks = (1 + GUESTS) * self.artifacts.more_memory_mib;
-        pair("-m", format!("{}M", self.memory_mib + for_checks));
+        let memory_mib = self.memory_mib + for_checks;
+        pair("-m", format!("{memory_mib}M"));
+        if self.nodes > 1 {
+            let part = memory_mib / u64::from(self.nodes);
+            for node in 0..self.nodes {
+                let memory = format!("memory-backend-ram,id=node{node},size={part}M");
+                pair("-object", memory);
+                let node = format!("node,nodeid={node},cpus={node},memdev=node{node}");
+                pair("-numa", node);
+            }
+        }
         pair("-smp", self.vcpus.to_string());
         pair("-kernel", self.artifacts.kernel.display().to_string());
         pair("-initrd", self.artifacts.initrd.display().to_string());

@@ -31,6 +31,7 @@ mod meter;
 mod migration;
 mod modules;
 mod mutations;
+mod nodes;
 mod offload;
 mod only;
 mod overhead;
@@ -103,6 +104,7 @@ pub fn by_name() -> &'static [Scenario] {
         bounds::BOUNDS,
         latency::LATENCY,
         path::PATH,
+        nodes::NODES,
         refused::REFUSED,
         overhead::OVERHEAD,
         offload::OFFLOAD,

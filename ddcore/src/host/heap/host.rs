@@ -73,6 +73,10 @@ impl<O: Owner> room::Host for Host<O> {
         self.own.spare()
     }
 
+    fn node(&self, page: &O::Page) -> Option<usize> {
+        self.own.node(page)
+    }
+
     fn milliseconds(&self) -> u64 {
         self.own.milliseconds()
     }

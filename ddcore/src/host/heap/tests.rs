@@ -7,7 +7,7 @@ use crate::host::get::take;
 use crate::host::list::list;
 use crate::host::pressure::Gauge;
 use crate::host::put::keep;
-use crate::host::room::{fill, make_room, refill, retire, Stock as _};
+use crate::host::room::{fill, give_back, make_room, refill, retire, Stock as _};
 use crate::host::session::Session as _;
 use crate::host::standing::Standing;
 use crate::host::Origin;
@@ -38,6 +38,8 @@ struct Short {
     last: Cell<u64>,
     /// Number of idle pages, which the caller may not use.
     spare: Cell<u64>,
+    /// The node of pages that are put now.
+    node: Cell<usize>,
     /// For each call: the number of pages, the argument `below_floor`, the pages in use and the
     /// floor.
     calls: RefCell<Vec<(usize, bool, u64, u64)>>,
@@ -77,6 +79,10 @@ impl Owner for Short {
 
     fn spare(&self) -> u64 {
         self.spare.get()
+    }
+
+    fn node(&self, _page: &Number) -> Option<usize> {
+        Some(self.node.get())
     }
 
     fn milliseconds(&self) -> u64 {
@@ -339,4 +345,32 @@ fn pages_beyond_a_smaller_capacity_are_given_back() {
     refill(&host);
     assert!(host.tier.used() <= CAPACITY / 4);
     assert_eq!(host.stock.len(), 0);
+}
+
+/// The kernel asks for pages of the node that is short of memory.
+#[test]
+fn a_node_that_is_short_of_memory_takes_pages_of_the_vms_there() {
+    let host = host();
+    host.tier.set_floor(CAPACITY);
+    add_vm(&host, 2);
+    for (vm, node) in [(0, 0), (1, 1)] {
+        for index in 0..5 {
+            host.own.node.set(node);
+            let run = Run {
+                index: index * u64::from(PUT),
+                pages: PUT,
+                ..Run::default()
+            };
+            assert_eq!(put_of(&host, vm, &[run]), usize::from(PUT));
+        }
+    }
+    let used = |vm: usize| host.vm_list.borrow().vms()[vm].session.used();
+    host.tier.set_floor(0);
+    host.stock.give_back(u64::MAX);
+    let before = [used(0), used(1)];
+    assert_eq!(give_back(&host, 20, Some(1)), 20);
+    assert_eq!([used(0), used(1)], [before[0], before[1] - 20]);
+    // A node without VMs gets pages of all of them.
+    assert_eq!(give_back(&host, 20, Some(2)), 20);
+    assert!(used(0) < before[0]);
 }
