@@ -40,7 +40,8 @@ enum {
 	DD_A_PROMOTE_FREE = 38,
 	DD_A_WRITE_BUDGET = 39,
 	DD_A_WAITING = 40,
-	DD_A_MAX = 40,
+	DD_A_SSD_ADMIT = 41,
+	DD_A_MAX = 41,
 };
 
 #define DD_NAME_LEN 64
@@ -65,6 +66,7 @@ struct dd_genl_args {
 	u32 device;
 	u32 deadline;
 	u32 waiting;
+	u32 ssd_admit;
 	const char *name;		/* zero terminated, or NULL */
 	const char *cgroup_path;	/* zero terminated, or NULL */
 	const char *path;		/* zero terminated, or NULL */

@@ -31,6 +31,7 @@ pub(crate) struct Args {
     device: u32,
     deadline: u32,
     waiting: u32,
+    ssd_admit: u32,
     name: *const c_char,
     cgroup_path: *const c_char,
     path: *const c_char,
@@ -69,6 +70,7 @@ impl Args {
         device: u32 = Device;
         deadline: u32 = Deadline;
         waiting: u32 = Waiting;
+        ssd_admit: u32 = SsdAdmit;
     }
 
     /// Returns the name, if the request has one.

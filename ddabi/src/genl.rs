@@ -31,7 +31,7 @@ pub enum HostCommand {
     /// the background; the reply contains their number (left).
     VmSet = 3,
     /// Dump: one message for each pool (vm-id, pool-id, name, weight, ssd-weight, store, policy,
-    /// stats), of one VM if vm-id is given.
+    /// ssd-admit, stats), of one VM if vm-id is given.
     PoolList = 4,
     /// Set any of capacity, floor, mode, batch, deadline, waiting, keep-free, promote-free. Pages
     /// beyond the capacity are evicted in the background; the reply contains their number (left).
@@ -61,13 +61,13 @@ pub enum GuestCommand {
     /// Get: version, state, vm-id, features, pools, counters.
     Status = 1,
     /// Dump: one message for each pool (pool-id, name, cgroup-id, cgroup-path, weight, ssd-weight,
-    /// store, policy, admission, curve, stats).
+    /// store, policy, ssd-admit, admission, curve, stats).
     PoolList = 2,
-    /// Enrol a container (cgroup-path, name, weight, ssd-weight, store, policy). The reply contains
-    /// its pool-id.
+    /// Enrol a container (cgroup-path, name, weight, ssd-weight, store, policy, ssd-admit). The
+    /// reply contains its pool-id.
     PoolAdd = 3,
-    /// Set any of weight, ssd-weight, store and policy of a pool (pool-id); pool 0 is the default
-    /// pool.
+    /// Set any of weight, ssd-weight, store, policy and ssd-admit of a pool (pool-id); pool 0 is the
+    /// default pool.
     PoolSet = 4,
     /// Remove a container and its pool (pool-id).
     PoolRemove = 5,
@@ -166,13 +166,15 @@ pub enum Attribute {
     WriteBudget = 39,
     /// u32: a [`crate::ssd::Waiting`].
     Waiting = 40,
+    /// u32: a [`crate::pool::SsdAdmit`].
+    SsdAdmit = 41,
 }
 
 /// Value of an attribute that lets the module choose the number of pages.
 pub const AUTOMATIC: u64 = u64::MAX;
 
 /// The largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::Waiting as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::SsdAdmit as u16;
 
 /// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

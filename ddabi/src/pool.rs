@@ -47,6 +47,59 @@ impl Store {
     }
 }
 
+/// Which pages of a pool go to the SSD tier.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u32)]
+pub enum SsdAdmit {
+    /// All pages.
+    #[default]
+    All = 0,
+    /// Pages that have proven their worth: those that are put with a class of at least 1, because
+    /// they were read repeatedly. Other pages are evicted instead of demoted, and are not put
+    /// there directly.
+    Second = 1,
+}
+
+impl SsdAdmit {
+    /// All settings.
+    pub const ALL: [Self; 2] = [Self::All, Self::Second];
+
+    /// Returns the setting with this number, if there is one.
+    pub const fn from_raw(raw: u32) -> Option<Self> {
+        match raw {
+            0 => Some(Self::All),
+            1 => Some(Self::Second),
+            _ => None,
+        }
+    }
+
+    /// Returns the setting with this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|admit| admit.name() == name)
+    }
+
+    /// Returns the name of the setting, as used by tools and configuration files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Second => "second",
+        }
+    }
+
+    /// Returns the lowest class of pages that go to the SSD tier.
+    pub const fn least_class(self) -> u8 {
+        match self {
+            Self::All => 0,
+            Self::Second => 1,
+        }
+    }
+
+    /// Returns whether pages of a class go to the SSD tier.
+    pub const fn admits(self, class: u8) -> bool {
+        class >= self.least_class()
+    }
+}
+
 /// Number of buckets of a [`Histogram`].
 pub const HISTOGRAM_BUCKETS: usize = 32;
 
@@ -137,6 +190,11 @@ pub struct PoolStats {
     /// Duration of get calls at the host that read pages of the SSD tier. These calls are not
     /// counted in `get_latency`.
     pub ssd_get_latency: Histogram,
+    /// Puts refused: the pool's pages go to the SSD tier, and its [`SsdAdmit`] does not admit these.
+    pub put_refused_unproven: u64,
+    /// Pages evicted from the memory tier instead of demoted, because the pool's [`SsdAdmit`] does
+    /// not admit them to the SSD tier.
+    pub evictions_unproven: u64,
 }
 
 impl PoolStats {
@@ -152,6 +210,7 @@ impl PoolStats {
             used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
             evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
             ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted
+            put_refused_unproven evictions_unproven
         }
         let histograms = [
             (&mut self.get_latency, &other.get_latency),

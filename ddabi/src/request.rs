@@ -155,6 +155,8 @@ pub struct PoolBody {
     /// Weight among the VM's pools in the SSD tier, 0 to [`crate::pool::MAX_WEIGHT`], or
     /// [`crate::pool::SAME_WEIGHT`] if it equals `weight`.
     pub ssd_weight: u32,
+    /// A [`crate::pool::SsdAdmit`].
+    pub ssd_admit: u32,
     /// Bytes used in `name`.
     pub name_len: u32,
     /// Name of the pool, for the host's administrator only. Unprintable bytes are replaced.
@@ -176,6 +178,6 @@ pub struct MigrateBody {
 const _: () = assert!(size_of::<RequestHeader>() == 64);
 const _: () = assert!(size_of::<Run>() == 40);
 const _: () = assert!(size_of::<FlushRange>() == 40);
-const _: () = assert!(size_of::<PoolBody>() == 88);
+const _: () = assert!(size_of::<PoolBody>() == 92);
 const _: () = assert!(MAX_RUNS == 100);
 const _: () = assert!(MAX_PAGES <= u16::MAX as u32);

@@ -25,6 +25,9 @@
 //! | `mru` | one page in 32 | 0 | oldest |
 //! | `adaptive` | as the best of three simulations ([`shadow`]) | as that one | by age and class |
 //!
+//! If only proven pages go to the SSD tier ([`Admission::prove`]), pages that left before have a
+//! class of at least 1, whatever the policy is.
+//!
 //! The caller provides the memory. No operation allocates or sleeps, and each takes constant time
 //! unless its documentation says otherwise.
 
@@ -64,6 +67,9 @@ pub struct Class(u8);
 impl Class {
     /// The class of pages without history.
     pub const LOWEST: Self = Self(0);
+
+    /// The lowest class of pages that left before.
+    const PROVEN: Self = Self(1);
 
     /// Returns the class with this number, or the highest.
     pub const fn new(number: u8) -> Self {

@@ -8,7 +8,9 @@ use crate::speculation::{confine, part};
 use ddabi::hypercall::{Operation, Status};
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::name::Name;
-use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, SAME_WEIGHT};
+use ddabi::pool::{
+    SsdAdmit, Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, SAME_WEIGHT,
+};
 use ddabi::request::{
     FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, CLASSES,
     MAX_PAGES, MAX_RUNS, MAY_DEFER, REQUEST_MAGIC,
@@ -280,6 +282,8 @@ pub struct Settings {
     pub store: Store,
     /// The policy of its container. The host evicts pages in the order of this policy.
     pub policy: Policy,
+    /// Which of its pages go to the SSD tier.
+    pub ssd_admit: SsdAdmit,
 }
 
 impl Settings {
@@ -289,6 +293,7 @@ impl Settings {
         ssd_weight: SAME_WEIGHT,
         store: Store::Memory,
         policy: Policy::DEFAULT,
+        ssd_admit: SsdAdmit::All,
     };
 
     /// Returns whether the pool may have pages in any tier.
@@ -333,6 +338,7 @@ impl Settings {
             ssd_weight: body.ssd_weight,
             store: Store::from_raw(body.store).ok_or(Status::Invalid)?,
             policy: Policy::from_raw(body.policy).ok_or(Status::Invalid)?,
+            ssd_admit: SsdAdmit::from_raw(body.ssd_admit).ok_or(Status::Invalid)?,
         })
     }
 }

@@ -36,7 +36,7 @@ const SIZES: [(&str, &str, Of); 4] = [
 ];
 
 /// Counters of pages: name before `_bytes_total`, help, pages.
-const PAGES: [(&str, &str, Of); 15] = [
+const PAGES: [(&str, &str, Of); 16] = [
     ("get", "Pages that readers requested", |it| it.gets),
     (
         "hit",
@@ -92,14 +92,20 @@ const PAGES: [(&str, &str, Of); 15] = [
         "Pages that moved from the SSD tier to the memory tier",
         |it| it.promoted,
     ),
+    (
+        "unproven_evicted",
+        "Pages of the memory tier freed because the container admits only proven pages to SSDs",
+        |it| it.evictions_unproven,
+    ),
 ];
 
 /// Reasons to refuse pages.
-const REASONS: [(&str, Of); 4] = [
+const REASONS: [(&str, Of); 5] = [
     ("off", |it| it.put_refused_off),
     ("memory", |it| it.put_refused_memory),
     ("fault", |it| it.put_refused_fault),
     ("absent", |it| it.put_refused_absent),
+    ("unproven", |it| it.put_refused_unproven),
 ];
 
 /// Counters of calls: name before `_calls_total`, help, calls.

@@ -236,6 +236,8 @@ pub mod guest {
         let attributes = optional(attributes, Attribute::SsdWeight, pool.ssd_weight);
         let policy = pool.policy.map(|policy| policy as u32);
         let attributes = optional(attributes, Attribute::Policy, policy);
+        let admit = pool.ssd_admit.map(|admit| admit as u32);
+        let attributes = optional(attributes, Attribute::SsdAdmit, admit);
         Ok(Call::get(
             GuestCommand::PoolAdd as u8,
             attributes,
@@ -258,6 +260,8 @@ pub mod guest {
         }
         let policy = change.policy.map(|policy| policy as u32);
         attributes = optional(attributes, Attribute::Policy, policy);
+        let admit = change.ssd_admit.map(|admit| admit as u32);
+        attributes = optional(attributes, Attribute::SsdAdmit, admit);
         Ok(Call::set(GuestCommand::PoolSet as u8, attributes))
     }
 

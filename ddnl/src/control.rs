@@ -7,7 +7,12 @@ use crate::{
     error::Result,
     reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm},
 };
-use ddabi::{genl::Mode, policy::Policy, pool::Store, ssd::Waiting};
+use ddabi::{
+    genl::Mode,
+    policy::Policy,
+    pool::{SsdAdmit, Store},
+    ssd::Waiting,
+};
 
 /// A change of the host's settings. Settings that are `None` stay unchanged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -72,6 +77,8 @@ pub struct NewPool {
     pub store: Store,
     /// Policy that chooses which pages are kept; the module's default if absent.
     pub policy: Option<Policy>,
+    /// Which pages go to the SSD tier; all if absent.
+    pub ssd_admit: Option<SsdAdmit>,
 }
 
 /// A change of a pool's settings. Settings that are `None` stay unchanged.
@@ -85,6 +92,8 @@ pub struct PoolChange {
     pub store: Option<Store>,
     /// Policy that chooses which pages are kept.
     pub policy: Option<Policy>,
+    /// Which pages go to the SSD tier.
+    pub ssd_admit: Option<SsdAdmit>,
 }
 
 /// The host module, as its administrator controls it.

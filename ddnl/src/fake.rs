@@ -20,7 +20,7 @@ use crate::{
 };
 use ddabi::{
     policy::Policy,
-    pool::{DEFAULT_WEIGHT, PoolStats, Store},
+    pool::{DEFAULT_WEIGHT, PoolStats, SsdAdmit, Store},
 };
 use std::{
     collections::VecDeque,
@@ -41,6 +41,7 @@ pub fn pool(vm: u32, id: u32, name: &str, stats: PoolStats) -> Pool {
         ssd_weight: DEFAULT_WEIGHT,
         store: Store::Memory,
         policy: Policy::DEFAULT,
+        ssd_admit: SsdAdmit::All,
         admission: None,
         curve: None,
         stats: Some(stats),

@@ -13,7 +13,7 @@ use ddabi::{
     counters::{AdmissionCounters, CurvePoint, GuestCounters, HostCounters},
     genl::{self, Attribute, LinkState, Mode},
     policy::Policy,
-    pool::{PoolStats, Store},
+    pool::{PoolStats, SsdAdmit, Store},
     ssd::{DeviceState, SsdStats, Waiting},
 };
 use serde::{Serialize, Serializer};
@@ -240,6 +240,10 @@ pub struct Pool {
     #[serde(serialize_with = "policy_name")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub policy: Policy,
+    /// Which pages go to the SSD tier.
+    #[serde(serialize_with = "admit_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub ssd_admit: SsdAdmit,
     /// The guest's decisions about its pages; only in the guest.
     #[serde(
         serialize_with = "counters::serialize_maybe",
@@ -275,6 +279,7 @@ impl Pool {
             ssd_weight: reply.need_u32(Attribute::SsdWeight)?,
             store: known(reply, Attribute::Store, Store::from_raw)?,
             policy: known(reply, Attribute::Policy, Policy::from_raw)?,
+            ssd_admit: known(reply, Attribute::SsdAdmit, SsdAdmit::from_raw)?,
             admission: reply.maybe_binary(Attribute::Admission)?,
             curve: reply.maybe_list(Attribute::Curve)?,
             stats: reply.maybe_binary(Attribute::Stats)?,
@@ -435,6 +440,10 @@ fn store_name<S: Serializer>(store: &Store, serializer: S) -> Result<S::Ok, S::E
 
 fn policy_name<S: Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(policy.name())
+}
+
+fn admit_name<S: Serializer>(admit: &SsdAdmit, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(admit.name())
 }
 
 fn event_name<S: Serializer>(kind: &u32, serializer: S) -> Result<S::Ok, S::Error> {

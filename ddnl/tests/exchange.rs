@@ -374,6 +374,7 @@ fn bad_requests_are_never_sent() {
         ssd_weight: None,
         store: ddabi::pool::Store::Memory,
         policy: None,
+        ssd_admit: None,
     };
     for (pool, expected) in [
         (pool("/a", "a", 10_001), "weight 10001"),
@@ -400,6 +401,7 @@ fn the_largest_that_may_be_asked_for_is_sent() {
         ssd_weight: None,
         store: ddabi::pool::Store::Memory,
         policy: None,
+        ssd_admit: None,
     };
     assert!(call::guest::add_pool(&pool).is_ok());
     let longer = NewPool {

@@ -6,7 +6,7 @@
 use ddabi::{
     genl::{AUTOMATIC, GUEST_FAMILY, HOST_FAMILY, Mode},
     policy::Policy,
-    pool::Store,
+    pool::{SsdAdmit, Store},
     ssd::Waiting,
 };
 use ddnl::{
@@ -206,6 +206,7 @@ fn requests_to_the_guest() {
         ssd_weight: Some(80),
         store: Store::Memory,
         policy: Some(Policy::Tinylfu),
+        ssd_admit: Some(SsdAdmit::Second),
     };
     let values = [
         ("cgroup-path", Text("/web".into())),
@@ -214,6 +215,7 @@ fn requests_to_the_guest() {
         ("ssd-weight", Number(80)),
         ("store", Number(Store::Memory as u64)),
         ("policy", Number(Policy::Tinylfu as u64)),
+        ("ssd-admit", Number(SsdAdmit::Second as u64)),
     ];
     let call = call::guest::add_pool(&pool).unwrap();
     check(Side::Guest, &call, "pool-add", &values);
@@ -222,6 +224,7 @@ fn requests_to_the_guest() {
         ssd_weight: Some(9),
         store: Some(Store::None),
         policy: Some(Policy::S3),
+        ssd_admit: Some(SsdAdmit::All),
     };
     let values = [
         ("pool-id", Number(4)),
@@ -229,6 +232,7 @@ fn requests_to_the_guest() {
         ("ssd-weight", Number(9)),
         ("store", Number(Store::None as u64)),
         ("policy", Number(Policy::S3 as u64)),
+        ("ssd-admit", Number(SsdAdmit::All as u64)),
     ];
     let check = |call: &Call<()>, command: &str, expected: &[(&str, Value)]| {
         check(Side::Guest, call, command, expected);

@@ -9,7 +9,7 @@ use ddabi::{
         HostCommand, LinkState, Mode, VERSION,
     },
     policy::Policy,
-    pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, Store},
+    pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, SsdAdmit, Store},
     ssd::DeviceState,
 };
 use std::{collections::BTreeMap, fmt::Debug, fs, path::PathBuf};
@@ -74,7 +74,7 @@ fn attributes() -> BTreeMap<String, i64> {
         AbiVersion ModuleVersion State VmId VmPid PoolId Name CgroupId CgroupPath Weight Store
         Capacity Used Entitlement Floor Mode Batch Stats Counters Event Features Vms Pools FileFd
         Policy Admission Curve Limit Evicted Left SsdWeight Path Device DeviceState SsdStats
-        Deadline KeepFree PromoteFree WriteBudget Waiting
+        Deadline KeepFree PromoteFree WriteBudget Waiting SsdAdmit
     })
     .into()
 }
@@ -202,13 +202,14 @@ fn operations_name_known_attributes() {
 
 #[test]
 fn enums() {
-    let enums: [(&str, BTreeMap<String, i64>); 6] = [
+    let enums: [(&str, BTreeMap<String, i64>); 7] = [
         (
             "link-state",
             all!(LinkState { Alone Attached Refused }).into(),
         ),
         ("mode", all!(Mode { Weighted GlobalFifo }).into()),
         ("store", all!(Store { None Memory Ssd Hybrid }).into()),
+        ("ssd-admit", all!(SsdAdmit { All Second }).into()),
         (
             "policy",
             all!(Policy { Adaptive Fifo Workingset Tinylfu S3 Mru }).into(),

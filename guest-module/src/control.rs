@@ -13,7 +13,7 @@ use ddabi::genl::{Attribute, GuestCommand};
 use ddabi::hypercall::Operation;
 use ddabi::name::Name;
 use ddabi::policy::Policy;
-use ddabi::pool::{Store, MAX_WEIGHT};
+use ddabi::pool::{SsdAdmit, Store, MAX_WEIGHT};
 use ddabi::request::MigrateBody;
 use ddabi::ABI_VERSION;
 use ddcore::curve::POINTS;
@@ -64,6 +64,7 @@ impl Control for GuestControl {
                 message.put_u32(Attribute::SsdWeight, pool.settings.ssd_weight())?;
                 message.put_u32(Attribute::Store, pool.settings.store as u32)?;
                 message.put_u32(Attribute::Policy, pool.settings.policy as u32)?;
+                message.put_u32(Attribute::SsdAdmit, pool.settings.ssd_admit as u32)?;
                 Ok((pool.id, pool.slot, pool.host))
             });
         let Some(shown) = shown else {
@@ -105,6 +106,7 @@ struct Change {
     ssd_weight: Option<u32>,
     store: Option<Store>,
     policy: Option<Policy>,
+    ssd_admit: Option<SsdAdmit>,
 }
 
 impl Change {
@@ -113,10 +115,11 @@ impl Change {
         settings.ssd_weight = self.ssd_weight.unwrap_or(settings.ssd_weight);
         settings.store = self.store.unwrap_or(settings.store);
         settings.policy = self.policy.unwrap_or(settings.policy);
+        settings.ssd_admit = self.ssd_admit.unwrap_or(settings.ssd_admit);
     }
 }
 
-/// Returns the weights, store and policy of a request, after checking them.
+/// Returns the settings of a request, after checking them.
 fn change(args: &Args, reply: &mut Message) -> Result<Change> {
     let (weight, ssd_weight) = (args.weight(), args.ssd_weight());
     let is_too_large = |weight: &Option<u32>| weight.is_some_and(|weight| weight > MAX_WEIGHT);
@@ -137,11 +140,19 @@ fn change(args: &Args, reply: &mut Message) -> Result<Change> {
             None => return Err(reply.explain(c"this policy is unknown", EINVAL)),
         },
     };
+    let ssd_admit = match args.ssd_admit() {
+        None => None,
+        Some(raw) => match SsdAdmit::from_raw(raw) {
+            Some(admit) => Some(admit),
+            None => return Err(reply.explain(c"this admission to SSDs is unknown", EINVAL)),
+        },
+    };
     Ok(Change {
         weight,
         ssd_weight,
         store,
         policy,
+        ssd_admit,
     })
 }
 

@@ -18,6 +18,7 @@ use crate::host::call::Failure;
 use crate::host::channel::Channel;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
+use crate::pools::admission::Rule;
 use crate::pools::admissions::Admissions;
 use crate::pools::pool::{
     body, create_at_host, default_pool, destroy_at_host, send_pool_event, to_error, Pool, NO_HOST,
@@ -162,7 +163,7 @@ impl Pools {
         };
         // Memory is allocated before the host is asked, so that a failure needs no rollback.
         list.pools.reserve(1, quietly())?;
-        self.admissions.open(slot, settings.policy)?;
+        self.admissions.open(slot, Rule::of(&settings))?;
         if let Some(session) = channel.session() {
             if let Err(failure) = create_at_host(channel, session, &mut pool) {
                 self.admissions.close(slot);
@@ -196,7 +197,7 @@ impl Pools {
                 .map_err(to_error)?;
         }
         pool.settings = settings;
-        self.admissions.set_policy(pool.slot, settings.policy);
+        self.admissions.set_rule(pool.slot, Rule::of(&settings));
         self.update_routes(&mut list);
         Ok(())
     }

@@ -120,6 +120,7 @@ fn list_pool(host: &Host, args: &Args, cursor: &mut u64, message: &mut Message) 
     message.put_u32(Attribute::SsdWeight, view.ssd_weight)?;
     message.put_u32(Attribute::Store, view.store as u32)?;
     message.put_u32(Attribute::Policy, view.policy as u32)?;
+    message.put_u32(Attribute::SsdAdmit, view.ssd_admit as u32)?;
     message.put_bytes(Attribute::Stats, view.stats.as_bytes())?;
     *cursor = u64::from(view.vm) << 32 | u64::from(view.number + 1);
     Ok(true)

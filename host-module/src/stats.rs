@@ -8,7 +8,7 @@ use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::name::Name;
 use ddabi::policy::Policy;
-use ddabi::pool::{PoolStats, Store};
+use ddabi::pool::{PoolStats, SsdAdmit, Store};
 use ddcore::host::session::TierKind;
 use ddcore::host::walk::counted;
 use kernel::sync::Arc;
@@ -30,6 +30,7 @@ pub(crate) struct PoolView {
     pub(crate) ssd_weight: u32,
     pub(crate) store: Store,
     pub(crate) policy: Policy,
+    pub(crate) ssd_admit: SsdAdmit,
     pub(crate) stats: PoolStats,
 }
 
@@ -94,6 +95,7 @@ impl Host {
                     ssd_weight: place.settings().ssd_weight(),
                     store: place.settings().store,
                     policy: place.policy(),
+                    ssd_admit: place.ssd_admit(),
                     stats: pool_stats(&found, &session, number)?,
                 });
             }

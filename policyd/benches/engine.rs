@@ -140,6 +140,7 @@ fn pool(id: u32, name: &str, cgroup: Option<&str>) -> Pool {
         ssd_weight: 100,
         store: Store::Memory,
         policy: ddnl::Policy::default(),
+        ssd_admit: ddabi::pool::SsdAdmit::All,
         stats: None,
         admission: None,
         curve: None,

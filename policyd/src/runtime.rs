@@ -446,7 +446,11 @@ fn change_in_words(action: &Action) -> Option<String> {
             let policy = change
                 .policy
                 .map(|policy| format!(" policy {}", policy.name()));
-            let parts: String = [weight, ssd, store, policy].into_iter().flatten().collect();
+            let admit = change
+                .ssd_admit
+                .map(|admit| format!(" SSD admission {}", admit.name()));
+            let parts = [weight, ssd, store, policy, admit];
+            let parts: String = parts.into_iter().flatten().collect();
             Some(format!("set container {pool}:{parts}"))
         }
         _ => None,
@@ -475,7 +479,10 @@ fn in_words(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ddabi::{policy::Policy, pool::Store};
+    use ddabi::{
+        policy::Policy,
+        pool::{SsdAdmit, Store},
+    };
     use ddnl::{NewPool, PoolChange};
 
     #[test]
@@ -487,6 +494,7 @@ mod tests {
             ssd_weight: Some(20),
             store: Store::Hybrid,
             policy: None,
+            ssd_admit: None,
         });
         let told = change_in_words(&add);
         let expected = "enrol /web as `shop` with weight 60 and SSD weight 20";
@@ -498,9 +506,11 @@ mod tests {
                 ssd_weight: Some(2),
                 store: Some(Store::Ssd),
                 policy: Some(Policy::S3),
+                ssd_admit: Some(SsdAdmit::Second),
             },
         );
-        let expected = "set container 3: weight 1 SSD weight 2 store ssd policy s3";
+        let expected =
+            "set container 3: weight 1 SSD weight 2 store ssd policy s3 SSD admission second";
         assert_eq!(change_in_words(&set).as_deref(), Some(expected));
     }
 }

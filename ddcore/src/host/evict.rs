@@ -49,8 +49,8 @@ impl Freed {
 pub(super) struct How {
     /// Number of pages to which the VM is entitled.
     pub(super) entitlement: u64,
-    /// Whether pages of pools that use both tiers are demoted, if the SSD tier currently accepts
-    /// them.
+    /// Whether pages of pools that use both tiers are demoted, if the SSD tier admits them and
+    /// currently accepts more.
     pub(super) demotes: bool,
     /// The reason.
     pub(super) cause: Cause,
@@ -172,12 +172,13 @@ where
     let mut demoted = 0;
     let all = collect(pages, pages, choose, |pool, pages| {
         let pool = pool as u32;
-        let moved = match how.demotes && session.ssd_share(pool) > 0 {
-            true => demote(session, pool, pages),
-            false => 0,
+        let freed = match how.demotes && session.ssd_share(pool) > 0 {
+            true => demote(session, (pool, how.cause), pages, stock),
+            false => Freed::default(),
         };
-        demoted += moved;
-        moved + evict(session, (pool, how.cause), pages - moved, stock)
+        demoted += freed.demoted;
+        let done = freed.total();
+        done + evict(session, (pool, how.cause), pages - done, stock)
     });
     Freed {
         evicted: all - demoted,
@@ -287,7 +288,7 @@ pub(super) fn evict_aged<S: Session>(
 /// Evicts up to `pages` pages from a shard, as long as `choose` returns a list, together with the
 /// maximum number of pages to evict from it before `choose` is called again. Returns their number.
 #[inline(never)]
-fn from_shard<S: Session>(
+pub(super) fn from_shard<S: Session>(
     session: &S,
     shard: usize,
     pages: u64,

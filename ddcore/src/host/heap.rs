@@ -38,6 +38,7 @@ use crate::host::evict::Freed;
 use crate::index::{Held, Removed};
 use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
+use ddabi::pool::SsdAdmit;
 use ddabi::request::Run;
 
 /// The accounting of a tier on the heap.
@@ -97,6 +98,12 @@ pub trait Owner: Sized {
         0
     }
 
+    /// Returns which pages of a pool go to the SSD tier.
+    #[inline]
+    fn ssd_admit(_session: &Session<Self>, _pool: u32) -> SsdAdmit {
+        SsdAdmit::All
+    }
+
     /// Returns the weight of the VM of a session in the SSD tier.
     #[inline]
     fn vm_ssd_share(_session: &Session<Self>) -> u32 {
@@ -112,6 +119,9 @@ pub trait Owner: Sized {
         _cause: Cause,
     ) {
     }
+
+    /// Called after pages of a pool were evicted because they may not go to the SSD tier.
+    fn tell_unproven(_session: &Session<Self>, _pool: u32, _pages: u64) {}
 
     /// Called after pages of a pool moved to a tier.
     fn tell_relocated(_session: &Session<Self>, _pool: u32, _to: TierKind, _pages: u64) {}

@@ -18,6 +18,9 @@ use ddabi::request::{Run, MAX_PAGES, MAX_RUNS};
 pub enum Refusal {
     /// The VM or the pool has weight zero, or the pool has no store.
     Off,
+    /// The pages would go to the SSD tier, and the pool's
+    /// [`SsdAdmit`](ddabi::pool::SsdAdmit) does not admit them.
+    Unproven,
     /// The host had no memory, or no room could be made in a tier.
     Memory,
     /// The guest's frame is not memory that can be read.
@@ -73,7 +76,10 @@ pub fn store<H: Host>(
     store_in_memory(origin, runs, carried, source, &mut results);
     for (result, run) in results.iter_mut().zip(runs.iter()) {
         if tier(&run) == Some(TierKind::Ssd) {
-            *result = store_on_ssd(origin, &run, carried, source);
+            *result = match session.ssd_admit(run.pool).admits(run.class) {
+                true => store_on_ssd(origin, &run, carried, source),
+                false => Err(Refusal::Unproven),
+            };
         }
     }
     let mut stored = 0;
@@ -218,3 +224,6 @@ where
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

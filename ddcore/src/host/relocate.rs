@@ -6,20 +6,22 @@
 //! A step moves up to 16 consecutive pages. Their data is copied without a lock. Afterwards they
 //! are moved only if the index still has the same pages, so that a demoted page never replaces a
 //! newer version of it ([`Stretch`]). A page is in exactly one tier at any time.
+//!
+//! The class of a page, which its list tells, decides whether it may be demoted ([`SsdAdmit`]).
 
 use super::bin::Bin;
 use super::carried::Page;
 use super::cause::Cause;
+use super::evict::{from_shard, Freed, TURN};
 use super::list::{self, list, ssd_list, victim, SSD_CLASS};
 use super::notice::Fresh;
+use super::room::Stock;
 use super::session::{Count, Session, TierKind};
 use super::tally::Tally;
 use crate::index::{End, Index, Reason, Stretch, BLOCK_PAGES};
 use crate::number::Number;
+use ddabi::pool::SsdAdmit;
 use ddabi::request::Run;
-
-/// The class of promoted pages. The SSD tier does not keep the class that they had.
-const PROMOTED_CLASS: u8 = 0;
 
 /// Pages that are being moved to another tier.
 struct Step<P> {
@@ -112,23 +114,48 @@ impl<P: Page> Step<P> {
 }
 
 /// Moves up to `pages` pages of a pool from the memory tier to the SSD tier, beginning with those
-/// that would be evicted next. Ends early if the SSD tier accepts no more pages now. Returns their
-/// number.
+/// that would be evicted next. Those that may not go to the SSD tier are evicted for `cause`, and
+/// added to `stock` if it is given. Ends early if the SSD tier accepts no more pages now. Returns
+/// the numbers of pages.
 ///
 /// Does not wait for I/O, because the data stays in memory until it is written.
 #[inline(never)]
-pub fn demote<S>(session: &S, pool: u32, pages: u64) -> u64
+pub fn demote<S>(
+    session: &S,
+    (pool, cause): (u32, Cause),
+    pages: u64,
+    stock: Option<&impl Stock<S::Page>>,
+) -> Freed
 where
     S: Session<Page: Page>,
 {
     let Some(order) = session.order(pool) else {
-        return 0;
+        return Freed::default();
     };
+    let admit = session.ssd_admit(pool);
     let now = session.now();
-    let moved = in_turns(session, pages, |shard, most| {
+    let mut evicted = 0;
+    let all = in_turns(session, pages, |shard, most| {
+        if admit != SsdAdmit::All {
+            // The class is chosen once for each turn, as for an eviction.
+            let mut chosen = None;
+            let got = from_shard(session, shard, most.min(TURN), stock, |index| {
+                if chosen.is_none_or(|list| list::used(index, list..list + 1) == 0) {
+                    let class = victim(index, pool, order, now)?;
+                    chosen = (!admit.admits(class)).then_some(list(pool, class));
+                }
+                Some((chosen?, BLOCK_PAGES as u32))
+            });
+            if got > 0 {
+                evicted += got;
+                return Some(got);
+            }
+        }
+        let most = most.min(BLOCK_PAGES as u64) as usize;
         let step = Step::begin(session, shard, most, |index| {
             let class = victim(index, pool, order, now)?;
-            Some((list(pool, class), End::Oldest))
+            let is_admitted = admit.admits(class);
+            is_admitted.then_some((list(pool, class), End::Oldest))
         });
         let Some(mut step) = step else {
             return Some(0);
@@ -138,10 +165,16 @@ where
         step.stretch.truncate(placed);
         Some(step.finish(session, shard, (ssd_list(pool), stamp)))
     });
-    if moved > 0 {
-        session.tell_relocated(pool, TierKind::Ssd, moved);
+    let demoted = all - evicted;
+    if evicted > 0 {
+        session.state().reading.expire();
+        session.tell_evicted(pool, TierKind::Memory, evicted, cause);
+        session.tell_unproven(pool, evicted);
     }
-    moved
+    if demoted > 0 {
+        session.tell_relocated(pool, TierKind::Ssd, demoted);
+    }
+    Freed { evicted, demoted }
 }
 
 /// Moves up to `pages` pages of a pool from the SSD tier to the memory tier, the newest first. The
@@ -154,14 +187,18 @@ pub fn promote<S>(session: &S, pool: u32, pages: u64) -> u64
 where
     S: Session<Page: Page>,
 {
+    // The SSD tier does not keep the classes of pages. This is the least that they can have had, so
+    // that they are demoted again when they have to leave memory.
+    let class = session.ssd_admit(pool).least_class();
     let moved = in_turns(session, pages, |shard, most| {
+        let most = most.min(BLOCK_PAGES as u64) as usize;
         let step = Step::begin(session, shard, most, |_| {
             Some((ssd_list(pool), End::Newest))
         });
         let Some(mut step) = step else {
             return Some(0);
         };
-        let run = step.run(pool, PROMOTED_CLASS);
+        let run = step.run(pool, class);
         if !session.read_from_ssd(&run, step.pages()) {
             return Some(0);
         }
@@ -177,7 +214,7 @@ where
             None => {}
         }
         let stamp = session.stamp(run.pages.into());
-        Some(step.finish(session, shard, (list(pool, PROMOTED_CLASS), stamp)))
+        Some(step.finish(session, shard, (list(pool, class), stamp)))
     });
     if moved > 0 {
         session.tell_relocated(pool, TierKind::Memory, moved);
@@ -203,11 +240,11 @@ fn drop_lost<S: Session>(session: &S, (shard, pool): (usize, u32), stretch: &Str
 
 /// Calls `step` for one shard after the other, with the maximum number of pages to move, until
 /// `pages` pages are moved, no shard has any, or `step` returns `None`. `step` returns the number
-/// of pages that it moved. Returns the sum.
+/// of pages that it moved or evicted. Returns the sum.
 fn in_turns<S: Session>(
     session: &S,
     pages: u64,
-    mut step: impl FnMut(usize, usize) -> Option<u64>,
+    mut step: impl FnMut(usize, u64) -> Option<u64>,
 ) -> u64 {
     let next_shard = &session.state().next_shard;
     let mut turn = next_shard.load();
@@ -215,8 +252,9 @@ fn in_turns<S: Session>(
     while moved < pages && idle < session.shards() && !session.is_leaving() {
         let shard = turn as usize % session.shards();
         turn = turn.wrapping_add(1);
-        let most = (pages - moved).min(BLOCK_PAGES as u64) as usize;
-        let Some(got) = step(shard, most) else { break };
+        let Some(got) = step(shard, pages - moved) else {
+            break;
+        };
         moved += got;
         idle = if got == 0 { idle + 1 } else { 0 };
         session.cond_resched();
@@ -224,8 +262,6 @@ fn in_turns<S: Session>(
     next_shard.swap(turn);
     moved
 }
-
-const _: () = assert!(list::LISTS > PROMOTED_CLASS as usize);
 
 #[cfg(test)]
 mod tests;

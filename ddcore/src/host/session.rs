@@ -13,6 +13,7 @@ use crate::number::Number;
 use crate::partition::Entity;
 use crate::policy::Order;
 use ddabi::answer::Eviction;
+use ddabi::pool::SsdAdmit;
 use ddabi::request::Run;
 
 /// Binary logarithm of the largest number of shards.
@@ -211,6 +212,9 @@ pub trait Session {
     /// the pool are moved to the SSD tier when they leave the memory tier, or put there directly.
     fn ssd_share(&self, pool: u32) -> u32;
 
+    /// Returns which pages of a pool go to the SSD tier.
+    fn ssd_admit(&self, pool: u32) -> SsdAdmit;
+
     /// Returns the order in which the pages of a pool, which may be destroyed, are evicted, or
     /// `None` if there never was such a pool.
     fn order(&self, pool: u32) -> Option<Order>;
@@ -233,6 +237,11 @@ pub trait Session {
     /// No lock of the session is held. An implementation that does not report evictions does
     /// nothing.
     fn tell_evicted(&self, _pool: u32, _tier: TierKind, _pages: u64, _cause: Cause) {}
+
+    /// Called after pages of a pool were evicted from the memory tier because they may not go to the
+    /// SSD tier ([`Session::ssd_admit`]), with their number, which is above 0.
+    /// [`Session::tell_evicted`] is called for the same pages. No lock of the session is held.
+    fn tell_unproven(&self, _pool: u32, _pages: u64) {}
 
     /// Called after pages of a pool moved to a tier, with their number, which is above 0. No lock
     /// of the session is held.

@@ -42,6 +42,10 @@ pub struct Admission<W, C> {
     sketch: Sketch<W>,
     shadow: Shadow<C>,
     throttle: Throttle,
+    /// Fingerprints of pages that have left, if the host has to know which pages leave again.
+    proof: Option<W>,
+    /// Whether a page that left since the last decision had left before.
+    proven: bool,
     /// The group that was counted last, because a run of reads counts once.
     group: u64,
     turn: u32,
@@ -60,9 +64,22 @@ where
             sketch: Sketch::new(words),
             shadow: Shadow::new(cells),
             throttle: Throttle::default(),
+            proof: None,
+            proven: false,
             group: 0,
             turn: 0,
             capacity: 0,
+        }
+    }
+
+    /// Has pages that left before, or that the kernel considers part of a working set, put with a
+    /// class of at least 1, because only such pages go to the SSD tier
+    /// ([`SsdAdmit::Second`](ddabi::pool::SsdAdmit)). `proof` is zeroed memory for the fingerprints
+    /// of pages that have left, four in a word. The classes of `s3` are such proofs themselves, so
+    /// that it needs no memory and is not changed.
+    pub fn prove(&mut self, proof: W) {
+        if self.policy != Policy::S3 {
+            self.proof = Some(proof);
         }
     }
 
@@ -126,6 +143,9 @@ where
             _ if self.counts() => Class::of_frequency(self.sketch.estimate(name.group)),
             _ => Class::LOWEST,
         };
+        if let Some(proof) = &mut self.proof {
+            self.proven |= ghost::seen(proof.as_mut(), name.page);
+        }
         if self.policy == Policy::Adaptive && self.capacity > 0 {
             self.shadow.left(name.block, class, self.capacity);
         }
@@ -147,6 +167,11 @@ where
         let kept = match self.policy {
             Policy::Adaptive => way.class(class),
             _ => class,
+        };
+        let proven = core::mem::take(&mut self.proven) || refaulted;
+        let kept = match self.proof {
+            Some(_) if proven => kept.max(Class::PROVEN),
+            _ => kept,
         };
         if !pressure.full {
             return Verdict::Put(kept);

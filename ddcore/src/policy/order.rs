@@ -3,6 +3,7 @@
 //! The host's half of a policy: the class of a pool from which a page is evicted.
 
 use crate::index::{age, Index, Storage};
+use core::cmp::Reverse;
 use ddabi::policy::Policy;
 
 /// Number of classes of a pool. The host keeps a list for each, in the order in which pages were
@@ -26,6 +27,8 @@ pub enum Order {
     /// power of four for each class. A class is left over if no page was put into it for a long
     /// time. It is weighted like the lowest class, so that its pages are evicted.
     Aged,
+    /// The class that has the oldest page, so that classes do not matter.
+    Oldest,
     /// Class 0 while it has more than a tenth of the pool, otherwise the highest class that has
     /// pages.
     Small,
@@ -47,7 +50,8 @@ impl Order {
     pub const fn of(policy: Policy) -> Self {
         match policy {
             Policy::S3 => Self::Small,
-            _ => Self::Aged,
+            Policy::Adaptive | Policy::Tinylfu => Self::Aged,
+            Policy::Fifo | Policy::Workingset | Policy::Mru => Self::Oldest,
         }
     }
 
@@ -74,7 +78,15 @@ impl Order {
     /// Returns the class from which a page is evicted, or `None` if there is no page.
     pub fn victim(self, queues: &[Queue; CLASSES]) -> Option<usize> {
         match self {
-            Self::Aged => oldest(queues),
+            Self::Aged => by_age_and_class(queues),
+            Self::Oldest => {
+                let used = queues
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, queue)| queue.used > 0);
+                let oldest = used.max_by_key(|(class, queue)| (queue.oldest, Reverse(*class)));
+                oldest.map(|(class, _)| class)
+            }
             Self::Small => {
                 let used: u64 = queues.iter().map(|queue| queue.used).sum();
                 if queues[0].used * SMALL_SHARE > used {
@@ -93,7 +105,7 @@ impl Order {
 /// eight times. This means that the guest admits in another way or reads other files, so that the
 /// class has lost its value. A smaller factor would not be safe, because pages of high classes are
 /// put in bursts.
-fn oldest(queues: &[Queue; CLASSES]) -> Option<usize> {
+fn by_age_and_class(queues: &[Queue; CLASSES]) -> Option<usize> {
     let mut found: Option<(usize, u64)> = None;
     let mut below = None;
     for (class, queue) in queues.iter().enumerate() {

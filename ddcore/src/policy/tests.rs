@@ -117,6 +117,70 @@ fn a_class_of_which_nothing_came_for_long_gives_like_the_lowest() {
 }
 
 #[test]
+fn classes_do_not_matter_to_policies_without_them() {
+    let queue = |used, oldest| Queue {
+        used,
+        oldest,
+        newest: 0,
+    };
+    let queues = [queue(9, 50), queue(1, 51), queue(0, 90), queue(5, 51)];
+    for policy in [Policy::Fifo, Policy::Workingset, Policy::Mru] {
+        assert_eq!(Order::of(policy).victim(&queues), Some(1));
+    }
+    assert_eq!(Order::of(Policy::Adaptive).victim(&queues), Some(0));
+    assert_eq!(Order::Oldest.victim(&[Queue::default(); CLASSES]), None);
+}
+
+/// Whatever the policy is, a page that left before is put with a class of at least 1 if only such
+/// pages go to SSDs, and so is one of a working set. Without that, the classes stay those of the
+/// policy.
+#[test]
+fn pages_that_leave_again_are_proven() {
+    let empty = Pressure::default();
+    for policy in Policy::ALL {
+        let class = |pool: &mut Pool, page: u64, refaulted| {
+            let name = name(page * 8);
+            match pool.offered(&name, refaulted, &empty) {
+                Verdict::Put(class) => class.number(),
+                Verdict::Refuse(why) => panic!("{policy:?}: {why:?}"),
+            }
+        };
+        let mut proving = pool(policy);
+        proving.prove(vec![0; 1024]);
+        let first: Vec<_> = (0..100)
+            .map(|page| class(&mut proving, page, false))
+            .collect();
+        assert_eq!(first, [0; 100], "{policy:?}");
+        let again = (0..100).map(|page| class(&mut proving, page, false));
+        assert!(again.into_iter().all(|class| class > 0), "{policy:?}");
+        if policy != Policy::S3 {
+            assert_eq!(class(&mut proving, 200, true), 1, "{policy:?}");
+            let mut usual = pool(policy);
+            for _ in 0..2 {
+                assert_eq!(class(&mut usual, 1, true), 0, "{policy:?}");
+            }
+        }
+    }
+}
+
+/// A folio is proven if any of its pages left before, and its proof does not pass to the next one.
+#[test]
+fn a_folio_is_proven_as_a_whole() {
+    let mut pool = pool(Policy::Fifo);
+    pool.prove(vec![0; 1024]);
+    let mut class = |pages: std::ops::Range<u64>| {
+        let first = name(pages.start);
+        let classes = pages.map(|page| pool.leaves(&name(page), &Pressure::default()));
+        let class = classes.max().unwrap();
+        pool.decide(&first, 16, class, false, &Pressure::default())
+    };
+    assert_eq!(class(20..21), Verdict::Put(Class::new(0)));
+    assert_eq!(class(16..32), Verdict::Put(Class::new(1)));
+    assert_eq!(class(32..48), Verdict::Put(Class::new(0)));
+    assert_eq!(class(32..48), Verdict::Put(Class::new(1)));
+}
+
+#[test]
 fn s3_knows_who_comes_again() {
     let mut pool = pool(Policy::S3);
     let verdict = |pool: &mut Pool, page| pool.offered(&name(page), false, &full(0));

@@ -39,6 +39,7 @@ fn pool() -> PoolBody {
         store: Store::Memory as u32,
         policy: Policy::Tinylfu as u32,
         ssd_weight: SAME_WEIGHT,
+        ssd_admit: 0,
         name_len: 3,
         name: [b'x'; NAME_LEN],
     }
@@ -259,6 +260,11 @@ fn pools_are_checked() {
         assert_eq!(parse(operation, &[heavy]), Err(Status::Invalid));
         let nowhere = PoolBody { store: 9, ..pool() };
         assert_eq!(parse(operation, &[nowhere]), Err(Status::Invalid));
+        let strange = PoolBody {
+            ssd_admit: 2,
+            ..pool()
+        };
+        assert_eq!(parse(operation, &[strange]), Err(Status::Invalid));
     }
     let long = PoolBody {
         name_len: NAME_LEN as u32 + 1,
@@ -285,6 +291,7 @@ fn a_store_decides_which_weights_count() {
             ssd_weight,
             store,
             policy: Policy::DEFAULT,
+            ssd_admit: SsdAdmit::All,
         };
         (settings.share(), settings.ssd_share(), settings.is_on())
     };

@@ -158,6 +158,7 @@ fn container(id: u32, entitlement: u64, curve: &[(u64, u64)]) -> Pool {
         ssd_weight: 100,
         store: Store::Memory,
         policy: Policy::DEFAULT,
+        ssd_admit: ddabi::pool::SsdAdmit::All,
         admission: Some(AdmissionCounters {
             reads: 10_000,
             curve_error_permille: 15,

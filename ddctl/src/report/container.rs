@@ -117,6 +117,9 @@ pub(crate) struct PolicyReport<'a> {
 pub(crate) struct StoreReport<'a> {
     /// Number of the container.
     pub container: u32,
-    /// `mem`, `ssd` or `none`.
+    /// `mem`, `ssd`, `hybrid` or `none`.
     pub store: &'a str,
+    /// Which pages go to the SSD tier, `all` or `second`, if that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssd_admit: Option<&'a str>,
 }

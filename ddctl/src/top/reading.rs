@@ -84,7 +84,8 @@ impl From<&PoolStats> for Counts {
             .put_refused_off
             .saturating_add(stats.put_refused_memory)
             .saturating_add(stats.put_refused_fault)
-            .saturating_add(stats.put_refused_absent);
+            .saturating_add(stats.put_refused_absent)
+            .saturating_add(stats.put_refused_unproven);
         Self {
             gets: stats.gets,
             given: stats.gets.saturating_sub(stats.misses),

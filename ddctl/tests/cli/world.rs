@@ -293,6 +293,7 @@ fn busy_guest() -> GuestState {
         cgroup_id: Some(900 + u64::from(id)),
         cgroup: Some(format!("/system.slice/{name}.service")),
         policy: Policy::Tinylfu,
+        ssd_admit: ddabi::pool::SsdAdmit::All,
         admission: Some(AdmissionCounters {
             offered: used * 4,
             refused_policy: used - used / 10,

@@ -16,7 +16,7 @@ use ddabi::{
     counters::{AdmissionCounters, GuestCounters},
     genl::LinkState,
     policy::Policy,
-    pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, PoolStats, Store},
+    pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, PoolStats, SsdAdmit, Store},
 };
 use std::{
     collections::BTreeMap,
@@ -86,6 +86,7 @@ impl GuestState {
         self.pools[0].ssd_weight = DEFAULT_WEIGHT;
         self.pools[0].store = Store::Memory;
         self.pools[0].policy = Policy::DEFAULT;
+        self.pools[0].ssd_admit = SsdAdmit::All;
     }
 
     fn pool(&mut self, id: u32) -> Result<&mut Pool> {
@@ -126,6 +127,7 @@ impl GuestState {
             ssd_weight: new.ssd_weight.unwrap_or(new.weight),
             store: new.store,
             policy: new.policy.unwrap_or_default(),
+            ssd_admit: new.ssd_admit.unwrap_or_default(),
             admission: Some(AdmissionCounters::default()),
             curve: Some(Vec::new()),
             stats: Some(PoolStats::default()),
@@ -142,6 +144,7 @@ impl GuestState {
         pool.ssd_weight = change.ssd_weight.unwrap_or(pool.ssd_weight);
         pool.store = change.store.unwrap_or(pool.store);
         pool.policy = change.policy.unwrap_or(pool.policy);
+        pool.ssd_admit = change.ssd_admit.unwrap_or(pool.ssd_admit);
         Ok(())
     }
 

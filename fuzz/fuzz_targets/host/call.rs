@@ -106,6 +106,7 @@ pub(crate) struct Pool {
     policy: u8,
     /// Weight in the SSD tier; some numbers stand for [`SAME_WEIGHT`].
     ssd_weight: u16,
+    ssd_admit: u8,
 }
 
 /// Returns a file in one of two filesystems. Every fourth file has pages around the largest index
@@ -196,6 +197,7 @@ impl Page {
                     store: 0,
                     policy: 0,
                     ssd_weight: 0,
+                    ssd_admit: 0,
                 };
                 (
                     one(Operation::PoolDestroy),
@@ -253,6 +255,7 @@ fn pool(number: u8, settings: Pool) -> PoolBody {
             weight if weight % 4 == 3 => SAME_WEIGHT,
             weight => weight.into(),
         },
+        ssd_admit: u32::from(settings.ssd_admit) % 3,
         name_len: 4,
         name: [b'p'; NAME_LEN],
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 
 use ddabi::answer::Eviction;
 use ddabi::genl::Mode;
+use ddabi::pool::SsdAdmit;
 use ddabi::request::Run;
 use ddcore::host::Session as _;
 use ddcore::host::cause::Cause;
@@ -81,6 +82,10 @@ impl Owner for World {
 
     fn ssd_share(session: &heap::Session<Self>, pool: u32) -> u32 {
         session.own.ssd_share(pool)
+    }
+
+    fn ssd_admit(session: &heap::Session<Self>, pool: u32) -> SsdAdmit {
+        session.own.ssd_admit(pool)
     }
 
     fn ssd_pages(host: &heap::Host<Self>) -> u64 {
@@ -216,10 +221,13 @@ impl Host {
         if let Some(session) = self.vm(vm).current() {
             let pool = u32::from(pool) % POOLS as u32;
             let before = session.own.used();
-            let moved = demote(&*session, pool, pages);
-            assert!(moved <= pages);
+            let freed = demote(&*session, (pool, Cause::Put), pages, None::<&()>);
+            assert!(freed.total() <= pages);
             let (memory, ssd) = session.own.used();
-            assert_eq!((memory + moved, ssd), (before.0, before.1 + moved));
+            assert_eq!(
+                (memory + freed.total(), ssd),
+                (before.0, before.1 + freed.demoted)
+            );
         }
     }
 

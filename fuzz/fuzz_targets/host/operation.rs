@@ -64,7 +64,7 @@ impl Source<Frame> for Put<'_> {
 
     fn settled(&mut self, run: &Run, result: Result<(), Refusal>) {
         let copied = match result {
-            Err(Refusal::Off | Refusal::Fault | Refusal::Absent) => None,
+            Err(Refusal::Off | Refusal::Unproven | Refusal::Fault | Refusal::Absent) => None,
             _ => self.copied.get_mut(&Self::name(run)).and_then(|runs| {
                 let is_left = !runs.is_empty();
                 is_left.then(|| runs.remove(0))

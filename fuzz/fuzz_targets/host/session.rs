@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ddabi::answer::Eviction;
 use ddabi::key::PageKey;
+use ddabi::pool::SsdAdmit;
 use ddabi::request::Run;
 use ddcore::host::Session as _;
 use ddcore::host::heap::{self, Tier};
@@ -52,6 +53,7 @@ pub(crate) struct Session {
     pub(crate) memory: Rc<Memory>,
     /// Weights of the pools in the SSD tier.
     ssd_weights: RefCell<[u32; POOLS]>,
+    ssd_admits: RefCell<[SsdAdmit; POOLS]>,
     notices: RefCell<Notices<Vec<Eviction>>>,
     /// Number of evicted pages that were announced, and number of those that were reported or lost.
     announced: Cell<u64>,
@@ -66,6 +68,7 @@ pub(crate) struct Session {
 pub(crate) fn set(session: &Registration, pool: u32, settings: Settings) {
     session.set_pool(pool, settings.share(), Order::of(settings.policy));
     session.own.set_ssd_share(pool, settings.ssd_share());
+    session.own.ssd_admits.borrow_mut()[pool as usize] = settings.ssd_admit;
 }
 
 impl Session {
@@ -75,6 +78,7 @@ impl Session {
             id,
             memory,
             ssd_weights: RefCell::default(),
+            ssd_admits: RefCell::default(),
             notices: RefCell::new(Notices::new(vec![Eviction::default(); NOTICES])),
             announced: Cell::new(0),
             told: Cell::new(0),
@@ -238,6 +242,12 @@ impl Session {
         weights.get(pool as usize).copied().unwrap_or(0)
     }
 
+    /// Returns which pages of a pool go to the SSD tier.
+    pub(crate) fn ssd_admit(&self, pool: u32) -> SsdAdmit {
+        let admits = self.ssd_admits.borrow();
+        admits.get(pool as usize).copied().unwrap_or_default()
+    }
+
     /// Sets the weight of a pool in the SSD tier.
     pub(crate) fn set_ssd_share(&self, pool: u32, weight: u32) {
         self.ssd_weights.borrow_mut()[pool as usize] = weight;
@@ -275,7 +285,7 @@ impl Session {
             Some(next) => {
                 copies[at].number = next;
                 copies[at].list = match next & PLACED {
-                    0 => list(pool, 0),
+                    0 => list(pool, self.ssd_admit(pool).least_class()),
                     _ => ssd_list(pool),
                 };
             }

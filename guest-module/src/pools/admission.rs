@@ -12,9 +12,11 @@ use crate::memory::quietly;
 use ddabi::answer::PoolPressure;
 use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddabi::key::{FileKey, PageKey};
+use ddabi::pool::SsdAdmit;
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
 use ddcore::policy::{sketch, Admission, Class, Name, Policy, Pressure, Refusal, Verdict};
+use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
@@ -100,9 +102,34 @@ impl Budget {
     }
 }
 
+/// The settings of a pool that its admission depends on.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct Rule {
+    policy: Policy,
+    /// Whether pages that left before are marked by their class, because only they go to SSDs.
+    proves: bool,
+}
+
+impl Rule {
+    /// The rule of a slot without a pool.
+    const NONE: Self = Self {
+        policy: Policy::Fifo,
+        proves: false,
+    };
+
+    /// Returns the rule that the settings of a pool give.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            policy: settings.policy,
+            proves: settings.ssd_share() > 0 && settings.ssd_admit != SsdAdmit::All,
+        }
+    }
+}
+
 /// The history of a pool, which is data about pages that the pool does not have.
 struct History {
     admission: PolicyAdmission,
+    rule: Rule,
     /// Bytes of the admission's memory.
     bytes: usize,
     /// The hits that the pool would have with other sizes; `None` in a slot without a pool.
@@ -117,9 +144,10 @@ impl History {
     }
 }
 
-/// Returns an admission with the memory that its policy needs, and the size of that memory in
-/// bytes. Sleeps.
-fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
+/// Returns an admission with the memory that its rule needs, and the size of that memory in bytes.
+/// Sleeps.
+fn admission(rule: Rule, budget: &Budget) -> (PolicyAdmission, usize) {
+    let policy = rule.policy;
     let words = match policy {
         Policy::Adaptive | Policy::Tinylfu | Policy::S3 => budget.allocate(budget.words),
         Policy::Fifo | Policy::Workingset | Policy::Mru => Memory::empty(),
@@ -128,8 +156,14 @@ fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
         Policy::Adaptive => budget.allocate(CELLS),
         _ => Memory::empty(),
     };
-    let bytes = size_of_val(words.as_ref()) + size_of_val(cells.as_ref());
-    (Admission::new(policy, words, cells), bytes)
+    let mut bytes = size_of_val(words.as_ref()) + size_of_val(cells.as_ref());
+    let mut admission = Admission::new(policy, words, cells);
+    if rule.proves && policy != Policy::S3 {
+        let proof = budget.allocate(budget.words);
+        bytes += size_of_val(proof.as_ref());
+        admission.prove(proof);
+    }
+    (admission, bytes)
 }
 
 /// The admission of one pool.
@@ -153,7 +187,8 @@ impl PoolAdmission {
     /// Returns an admission without history, for a slot without a pool.
     pub(crate) fn new() -> impl PinInit<Self> {
         let history = History {
-            admission: Admission::new(Policy::DEFAULT, Memory::empty(), Memory::empty()),
+            admission: Admission::new(Policy::Fifo, Memory::empty(), Memory::empty()),
+            rule: Rule::NONE,
             bytes: 0,
             curve: None,
             curve_bytes: 0,
@@ -169,7 +204,7 @@ impl PoolAdmission {
     }
 
     /// Opens the admission for a pool, with fresh counters. Sleeps.
-    pub(crate) fn open(&self, policy: Policy, budget: &Budget) {
+    pub(crate) fn open(&self, rule: Rule, budget: &Budget) {
         self.close(budget);
         for counter in [
             &self.pressure,
@@ -179,7 +214,7 @@ impl PoolAdmission {
         ] {
             counter.store(0, Relaxed);
         }
-        self.replace(policy, budget);
+        self.replace(rule, budget);
         let slots = budget.allocate(SLOTS);
         let bytes = size_of_val(slots.as_ref());
         let curve = Curve::new(slots);
@@ -198,27 +233,33 @@ impl PoolAdmission {
         });
         drop(curve);
         budget.release(bytes);
-        self.replace(Policy::Fifo, budget);
+        self.replace(Rule::NONE, budget);
     }
 
-    /// Changes the policy. The history of the old one is dropped. Sleeps.
-    pub(crate) fn set_policy(&self, policy: Policy, budget: &Budget) {
-        if self.history.with(|history| history.admission.policy()) != policy {
-            self.replace(policy, budget);
+    /// Changes the rule. The history of the old one is dropped. Sleeps.
+    pub(crate) fn set_rule(&self, rule: Rule, budget: &Budget) {
+        if self.history.with(|history| history.rule) != rule {
+            self.replace(rule, budget);
         }
     }
 
-    fn replace(&self, policy: Policy, budget: &Budget) {
+    fn replace(&self, rule: Rule, budget: &Budget) {
         // The old memory is freed first, so that the budget suffices for the new memory.
-        let nothing = Admission::new(policy, Memory::empty(), Memory::empty());
-        self.exchange(nothing, 0, budget);
-        let (admission, bytes) = admission(policy, budget);
-        self.exchange(admission, bytes, budget);
+        let nothing = Admission::new(rule.policy, Memory::empty(), Memory::empty());
+        self.exchange(nothing, (rule, 0), budget);
+        let (admission, bytes) = admission(rule, budget);
+        self.exchange(admission, (rule, bytes), budget);
     }
 
-    fn exchange(&self, mut admission: PolicyAdmission, bytes: usize, budget: &Budget) {
+    fn exchange(
+        &self,
+        mut admission: PolicyAdmission,
+        (rule, bytes): (Rule, usize),
+        budget: &Budget,
+    ) {
         let bytes = self.history.with(|history| {
             core::mem::swap(&mut history.admission, &mut admission);
+            history.rule = rule;
             core::mem::replace(&mut history.bytes, bytes)
         });
         // Memory is freed without the lock.

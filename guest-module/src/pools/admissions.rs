@@ -5,11 +5,12 @@
 
 use crate::ffi::machine;
 use crate::memory::quietly;
-use crate::pools::admission::{Budget, PoolAdmission};
+use crate::pools::admission::{Budget, PoolAdmission, Rule};
 use ddabi::answer::PoolPressure;
 use ddabi::key::FileKey;
 use ddabi::pool::MAX_POOLS;
-use ddcore::policy::{Class, Policy, Verdict};
+use ddcore::policy::{Class, Verdict};
+use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::SetOnce;
 use kernel::time::{Instant, Monotonic};
@@ -46,7 +47,7 @@ impl Admissions {
             budget: Budget::new(most, memory),
             start: Instant::now(),
         };
-        admissions.open(DEFAULT_SLOT, Policy::DEFAULT)?;
+        admissions.open(DEFAULT_SLOT, Rule::of(&Settings::DEFAULT))?;
         Ok(admissions)
     }
 
@@ -61,20 +62,20 @@ impl Admissions {
 
     /// Opens a slot for a pool. Sleeps; callers hold `Pools::list`, as for all functions here that
     /// sleep.
-    pub(crate) fn open(&self, slot: u16, policy: Policy) -> Result {
+    pub(crate) fn open(&self, slot: u16, rule: Rule) -> Result {
         let cell = self.slots.get(usize::from(slot)).ok_or(ENOSPC)?;
         if cell.as_ref().is_none() {
             cell.populate(KBox::pin_init(PoolAdmission::new(), quietly())?);
         }
         let admission = cell.as_ref().ok_or(ENOMEM)?;
-        admission.open(policy, &self.budget);
+        admission.open(rule, &self.budget);
         Ok(())
     }
 
-    /// Changes the policy of the pool in a slot. Sleeps.
-    pub(crate) fn set_policy(&self, slot: u16, policy: Policy) {
+    /// Changes the rule of the pool in a slot. Sleeps.
+    pub(crate) fn set_rule(&self, slot: u16, rule: Rule) {
         if let Some(admission) = self.get(slot) {
-            admission.set_policy(policy, &self.budget);
+            admission.set_rule(rule, &self.budget);
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct Pool {
     pub(crate) cgroup: Option<Cgroup>,
     /// The name that users see, here and at the host.
     pub(crate) name: Name,
-    /// Weight, store and policy.
+    /// Weights, store, policy and admission to SSDs.
     pub(crate) settings: Settings,
     /// The slot of its admission, see [`crate::pools::admissions`].
     pub(crate) slot: u16,
@@ -64,6 +64,7 @@ pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
         store: settings.store as u32,
         policy: settings.policy as u32,
         ssd_weight: settings.ssd_weight,
+        ssd_admit: settings.ssd_admit as u32,
         name_len: text.len() as u32,
         name: bytes,
     }
@@ -108,6 +109,7 @@ pub(crate) fn stats(channel: &Channel, host: u32) -> Option<PoolStats> {
         store: 0,
         policy: 0,
         ssd_weight: 0,
+        ssd_admit: 0,
         name_len: 0,
         name: [0; NAME_LEN],
     };

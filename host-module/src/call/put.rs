@@ -46,6 +46,7 @@ impl Source<Page> for Putter<'_, '_> {
 fn reason(refusal: Refusal) -> &'static CStr {
     match refusal {
         Refusal::Off => c"off",
+        Refusal::Unproven => c"unproven",
         Refusal::Memory => c"memory",
         Refusal::Fault => c"fault",
         Refusal::Absent => c"absent",

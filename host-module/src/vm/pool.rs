@@ -8,7 +8,7 @@ use crate::number::Number;
 use crate::ssd::log::Log;
 use ddabi::name::Name;
 use ddabi::policy::Policy;
-use ddabi::pool::{PoolStats, Store};
+use ddabi::pool::{PoolStats, SsdAdmit, Store};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::put::Refusal;
 use ddcore::index::List;
@@ -26,6 +26,7 @@ pub(crate) struct Pool {
     ssd_weight: Atomic<u32>,
     store: Atomic<u32>,
     policy: Atomic<u32>,
+    ssd_admit: Atomic<u32>,
     /// The state of the pool that answers report to the guest.
     pub(crate) gauge: Gauge<Number>,
     #[pin]
@@ -34,9 +35,12 @@ pub(crate) struct Pool {
     #[pin]
     pub(crate) log: Log,
     refused_off: Counter,
+    refused_unproven: Counter,
     refused_memory: Counter,
     refused_fault: Counter,
     refused_absent: Counter,
+    /// Pages that were evicted because they were not admitted to the SSD tier.
+    pub(crate) evicted_unproven: Counter,
     pub(crate) gets: Counter,
     pub(crate) misses: Counter,
     pub(crate) hits_foreign: Counter,
@@ -56,13 +60,16 @@ impl Pool {
             ssd_weight: Atomic::new(0),
             store: Atomic::new(Store::None as u32),
             policy: Atomic::new(Policy::DEFAULT as u32),
+            ssd_admit: Atomic::new(SsdAdmit::All as u32),
             gauge: Gauge::new(),
             name <- new_spinlock!(Name::DEFAULT, "Pool::name"),
             log <- log,
             refused_off: Counter::new(),
+            refused_unproven: Counter::new(),
             refused_memory: Counter::new(),
             refused_fault: Counter::new(),
             refused_absent: Counter::new(),
+            evicted_unproven: Counter::new(),
             gets: Counter::new(),
             misses: Counter::new(),
             hits_foreign: Counter::new(),
@@ -83,6 +90,8 @@ impl Pool {
     pub(crate) fn begin(&self, settings: Settings, name: Name) {
         let counters = [
             &self.refused_off,
+            &self.refused_unproven,
+            &self.evicted_unproven,
             &self.refused_memory,
             &self.refused_fault,
             &self.refused_absent,
@@ -117,6 +126,7 @@ impl Pool {
             ssd_weight: self.ssd_weight.load(Relaxed),
             store,
             policy: self.policy(),
+            ssd_admit: self.ssd_admit(),
         }
     }
 
@@ -149,11 +159,17 @@ impl Pool {
         Policy::from_raw(self.policy.load(Relaxed)).unwrap_or_default()
     }
 
+    /// Returns which pages go to the SSD tier.
+    pub(crate) fn ssd_admit(&self) -> SsdAdmit {
+        SsdAdmit::from_raw(self.ssd_admit.load(Relaxed)).unwrap_or_default()
+    }
+
     pub(crate) fn set(&self, settings: Settings) {
         self.weight.store(settings.weight, Relaxed);
         self.ssd_weight.store(settings.ssd_weight, Relaxed);
         self.store.store(settings.store as u32, Relaxed);
         self.policy.store(settings.policy as u32, Relaxed);
+        self.ssd_admit.store(settings.ssd_admit as u32, Relaxed);
     }
 
     pub(crate) fn name(&self) -> Name {
@@ -163,6 +179,7 @@ impl Pool {
     pub(crate) fn refuse(&self, why: Refusal, pages: u64) {
         let counter = match why {
             Refusal::Off => &self.refused_off,
+            Refusal::Unproven => &self.refused_unproven,
             Refusal::Memory => &self.refused_memory,
             Refusal::Fault => &self.refused_fault,
             Refusal::Absent => &self.refused_absent,
@@ -205,6 +222,8 @@ impl Pool {
             demoted: memory.relocated_out,
             promoted: memory.relocated_in,
             ssd_get_latency: self.ssd_get_latency.snapshot(),
+            put_refused_unproven: self.refused_unproven.get(),
+            evictions_unproven: self.evicted_unproven.get(),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::vm::pool::Pool;
 use crate::vm::shard::{Memory, Shard};
 use ddabi::answer::Eviction;
 use ddabi::name::Name;
-use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddabi::pool::{SsdAdmit, DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::Run;
 use ddcore::clock::Clock;
 use ddcore::host::cause::Cause;
@@ -229,6 +229,10 @@ impl ddcore::host::Session for Session {
         }
     }
 
+    fn ssd_admit(&self, pool: u32) -> SsdAdmit {
+        self.pool_slot(pool).map_or(SsdAdmit::All, Pool::ssd_admit)
+    }
+
     fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> Option<(usize, u64)> {
         let log = &self.pool(run.pool)?.log;
         let file = self.hasher.file(&run.file);
@@ -301,6 +305,12 @@ impl ddcore::host::Session for Session {
                 TierKind::Ssd => c"ssd",
             };
             tracepoints::evict(self.vm, pool, pages, tier, reason(cause));
+        }
+    }
+
+    fn tell_unproven(&self, pool: u32, pages: u64) {
+        if let Some(pool) = self.pool_slot(pool) {
+            pool.evicted_unproven.add(pages);
         }
     }
 

@@ -119,7 +119,7 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
 fn empty_now(session: &Session, number: u32, may_wait: bool) {
     match session.pool(number) {
         Some(pool) if pool.settings().is_on() => {
-            let demoted = demote_all(session, number, pool, may_wait);
+            let freed = demote_all(session, number, pool, may_wait);
             // The pool may have been set to use memory again.
             let left = match pool.share() {
                 0 => pool.gauge.held(),
@@ -127,7 +127,10 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
             };
             let evicted = evict(session, (number, Cause::Weight), left, None::<&()>);
             if let Some(host) = host() {
-                host.evicted(&Freed { evicted, demoted });
+                host.evicted(&Freed {
+                    evicted: freed.evicted + evicted,
+                    ..freed
+                });
             }
         }
         Some(_) => _ = evict_pool(session, (number, Cause::Weight), u64::MAX),
@@ -159,34 +162,36 @@ impl Drop for Move {
     }
 }
 
-/// Demotes the pages that a pool has in the memory tier now, as long as its settings require that,
-/// and returns their number. If `may_wait` is set, this waits while devices are busy; otherwise it
+/// Demotes the pages that a pool has in the memory tier now, as long as its settings require that.
+/// Those that may not go to the SSD tier are evicted. Returns the numbers of pages. If `may_wait` is set, this waits while devices are busy; otherwise it
 /// demotes only a few pages.
-fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u64 {
+fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> Freed {
+    let demote = |pages| demote(session, (number, Cause::Weight), pages, None::<&()>);
     let goes = || pool.share() == 0 && session.ssd_share(number) > 0 && !queue::is_leaving();
     let held = pool.gauge.held();
     let Some(_move) = may_wait.then(Move::begin).flatten() else {
         return match goes() {
-            true => demote(session, number, held.min(FEW)),
-            false => 0,
+            true => demote(held.min(FEW)),
+            false => Freed::default(),
         };
     };
-    let (mut demoted, mut pauses) = (0, 0);
-    while pauses < MOST_PAUSES && demoted < held && pool.gauge.held() > 0 && goes() {
+    let (mut freed, mut pauses) = (Freed::default(), 0);
+    while pauses < MOST_PAUSES && freed.total() < held && pool.gauge.held() > 0 && goes() {
         // The pages that wait to be written are bounded, and puts and other demotions need room
         // among them, too.
         let step = match session.ssd.is_busy() {
-            true => 0,
-            false => demote(session, number, STEP.min(held - demoted)),
+            true => Freed::default(),
+            false => demote(STEP.min(held - freed.total())),
         };
-        demoted += step;
-        pauses = if step > 0 { 0 } else { pauses + 1 };
-        if step == 0 {
+        freed.evicted += step.evicted;
+        freed.demoted += step.demoted;
+        pauses = if step.total() > 0 { 0 } else { pauses + 1 };
+        if step.total() == 0 {
             session.ssd.hurry();
             fsleep(PAUSE);
         }
     }
-    demoted
+    freed
 }
 
 /// Evicts the pages of a session whose VM no longer has a weight. Returns the number of pages that

@@ -4,7 +4,7 @@
 
 use super::{Amount, Priority, Selector, Size, Store, Target, pattern};
 use crate::discovery::Identity;
-use ddabi::policy::Policy;
+use ddabi::{policy::Policy, pool::SsdAdmit};
 
 /// An entry of the file: a container, or several that one glob selects.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Container {
     pub store: Store,
     /// The policy that chooses pages. If absent, the pool keeps the one that it has.
     pub policy: Option<Policy>,
+    /// Which pages go to the SSD tier. If absent, the pool keeps the setting that it has.
+    pub ssd_admit: Option<SsdAdmit>,
     /// The target, if there is one.
     pub target: Option<Target>,
     /// The priority, if the file has one.

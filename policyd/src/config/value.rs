@@ -2,7 +2,7 @@
 
 //! Sizes, shares and priorities as users write them.
 
-use ddabi::policy::Policy;
+use ddabi::{policy::Policy, pool::SsdAdmit};
 use ddconf::size;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -196,6 +196,20 @@ impl TryFrom<String> for PolicyName {
             )
         };
         Policy::from_name(&name).map(Self).ok_or_else(unknown)
+    }
+}
+
+/// Which pages go to the SSD tier, as the file names it.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct AdmitName(pub(super) SsdAdmit);
+
+impl TryFrom<String> for AdmitName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        let unknown = || format!("unknown admission to SSDs `{name}`, expected `all` or `second`");
+        SsdAdmit::from_name(&name).map(Self).ok_or_else(unknown)
     }
 }
 

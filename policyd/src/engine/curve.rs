@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use ddabi::counters::{AdmissionCounters, CurvePoint};
     use ddabi::policy::Policy;
-    use ddabi::pool::Store;
+    use ddabi::pool::{SsdAdmit, Store};
     use proptest::prelude::*;
 
     fn pool(reads: u64, error: u64, points: &[(u64, u64)]) -> Pool {
@@ -159,6 +159,7 @@ mod tests {
             ssd_weight: 100,
             store: Store::Memory,
             policy: Policy::default(),
+            ssd_admit: SsdAdmit::All,
             admission: Some(AdmissionCounters {
                 reads,
                 curve_error_permille: error,

@@ -4,7 +4,7 @@
 
 use super::{Cgroups, names::Names};
 use crate::config::{self, Config, Container};
-use ddabi::pool::Store;
+use ddabi::pool::{SsdAdmit, Store};
 use ddnl::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +20,8 @@ pub(super) struct Match {
     pub(super) store: Store,
     /// The configured policy. If absent, the pool keeps the one that it has.
     pub(super) policy: Option<Policy>,
+    /// The configured pages that go to the SSD tier. If absent, the pool keeps its setting.
+    pub(super) ssd_admit: Option<SsdAdmit>,
     /// The index of the container in [`Config::containers`].
     pub(super) container: usize,
 }
@@ -63,6 +65,7 @@ pub(super) fn find(config: &Config, cgroup: &str, names: &Names) -> Option<Match
         ssd_weight: Some(container.ssd_weight).filter(|_| container.store.has_ssd()),
         store: store(container.store),
         policy: container.policy,
+        ssd_admit: container.ssd_admit,
         container: at,
     })
 }

@@ -98,6 +98,7 @@ fn set(pool: &Pool, matched: &Match, (weight, ssd_weight): (u32, Option<u32>)) -
         ssd_weight: ssd_weight.filter(|weight| *weight != pool.ssd_weight),
         store: Some(matched.store).filter(|store: &Store| *store != pool.store),
         policy: matched.policy.filter(|policy| *policy != pool.policy),
+        ssd_admit: matched.ssd_admit.filter(|admit| *admit != pool.ssd_admit),
     };
     (change != PoolChange::default()).then_some(Action::Set(pool.id, change))
 }
@@ -110,5 +111,6 @@ fn add(cgroup: &str, matched: &Match, (weight, ssd_weight): (u32, Option<u32>)) 
         ssd_weight,
         store: matched.store,
         policy: matched.policy,
+        ssd_admit: matched.ssd_admit,
     })
 }

@@ -99,6 +99,7 @@ impl View {
                     ssd_weight: new.ssd_weight.unwrap_or(new.weight),
                     store: new.store,
                     policy: new.policy.unwrap_or_default(),
+                    ssd_admit: new.ssd_admit.unwrap_or_default(),
                     admission: None,
                     curve: None,
                     stats: None,
@@ -111,6 +112,7 @@ impl View {
                     pool.ssd_weight = change.ssd_weight.unwrap_or(pool.ssd_weight);
                     pool.store = change.store.unwrap_or(pool.store);
                     pool.policy = change.policy.unwrap_or(pool.policy);
+                    pool.ssd_admit = change.ssd_admit.unwrap_or(pool.ssd_admit);
                 }
             }
             (Action::Remove(id), _) => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
+use ddabi::pool::SsdAdmit;
 use insta::assert_snapshot;
 use policyd::config::{Config, Pattern, Selector, Store};
 use std::{fs, path::PathBuf, time::Duration};
@@ -63,6 +64,10 @@ fn what_has_no_effect_is_refused() {
             container(&format!("ssd_weight = 3\n{store}")),
             format!("line 4, column 1: `ssd_weight` has no effect with `store = \"{name}\"`\n")
         );
+        assert_eq!(
+            container(&format!("ssd_admit = \"second\"\n{store}")),
+            format!("line 4, column 1: `ssd_admit` has no effect with `store = \"{name}\"`\n")
+        );
     }
     for key in [
         "cache_floor = 0.1",
@@ -113,6 +118,28 @@ fn the_weight_in_the_ssd_tier_is_the_weight_unless_it_is_given() {
     assert_eq!(
         problems(text),
         "line 5, column 14: `ssd_weight` must be a whole number from 0 to 10000\n"
+    );
+}
+
+#[test]
+fn admission_to_ssds_is_all_or_second() {
+    let admit = |more: &str| {
+        let text =
+            format!("[[container]]\nname = \"a\"\ncgroup = \"/a\"\nstore = \"ssd\"\n{more}\n");
+        let config = Config::parse(&text);
+        config.map(|config| config.containers[0].ssd_admit)
+    };
+    assert_eq!(admit("").unwrap(), None);
+    assert_eq!(admit("ssd_admit = \"all\"").unwrap(), Some(SsdAdmit::All));
+    assert_eq!(
+        admit("ssd_admit = \"second\"").unwrap(),
+        Some(SsdAdmit::Second)
+    );
+    let text =
+        "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nstore = \"ssd\"\nssd_admit = \"third\"\n";
+    assert_eq!(
+        problems(text),
+        "line 5, column 13: unknown admission to SSDs `third`, expected `all` or `second`\n"
     );
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use crate::world::{World, parse};
-use ddabi::pool::{PoolStats, Store};
+use ddabi::pool::{PoolStats, SsdAdmit, Store};
 use ddnl::{GuestControl, NewPool, Policy, PoolChange, fake::Mood};
 use policyd::engine::{Action, Event, Summary, Time};
 
@@ -142,6 +142,7 @@ fn the_file_wins_over_changes_by_hand() {
         ssd_weight: None,
         store: Some(Store::None),
         policy: None,
+        ssd_admit: None,
     };
     world.guest.set_pool(1, change).unwrap();
     world.pass(5 * SECOND);
@@ -272,6 +273,35 @@ fn each_tier_is_explained() {
     assert!(told.contains(memory) && !told.contains("SSD"), "{told}");
 }
 
+/// The file's admission to SSDs is set and kept. Without one, the pool keeps what it has.
+#[test]
+fn the_file_decides_what_goes_to_ssds() {
+    let container = |more: &str| {
+        format!(
+            "interval_s = 5\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n\
+             store = \"hybrid\"\n{more}"
+        )
+    };
+    let admit = |world: &World| world.guest.with(|state| state.pools[1].ssd_admit);
+    let mut world = World::new(&container("ssd_admit = \"second\"\n"));
+    world.make("/web", true);
+    world.act();
+    assert_eq!(admit(&world), SsdAdmit::Second);
+    let by_hand = PoolChange {
+        ssd_admit: Some(SsdAdmit::All),
+        ..PoolChange::default()
+    };
+    world.guest.set_pool(1, by_hand).unwrap();
+    world.pass(5 * SECOND);
+    assert_eq!(admit(&world), SsdAdmit::Second);
+    world.tell(Event::ConfigLoaded(parse(&container(""))));
+    world.act();
+    assert_eq!(admit(&world), SsdAdmit::Second);
+    world.guest.set_pool(1, by_hand).unwrap();
+    world.pass(5 * SECOND);
+    assert_eq!(admit(&world), SsdAdmit::All);
+}
+
 #[test]
 fn what_is_not_in_the_file_is_left_alone() {
     let mut world = World::new(TWO);
@@ -283,6 +313,7 @@ fn what_is_not_in_the_file_is_left_alone() {
         ssd_weight: None,
         store: Store::Memory,
         policy: None,
+        ssd_admit: None,
     };
     world.guest.add_pool(&other).unwrap();
     world.pass(MINUTE);

@@ -136,6 +136,7 @@ fn take(world: &mut World, step: &Step, file: &mut usize, by_hand: &mut ByHand) 
                 ssd_weight: None,
                 store: Store::Memory,
                 policy: None,
+                ssd_admit: None,
             };
             world.make(&new.cgroup, true);
             if world.guest.add_pool(&new).is_ok() {

@@ -109,6 +109,7 @@ fn weights_by_hand_are_not_adopted() {
                 ssd_weight: None,
                 store: Store::Memory,
                 policy: None,
+                ssd_admit: None,
             };
             world.guest.add_pool(&pool).unwrap();
         }

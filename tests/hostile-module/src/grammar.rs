@@ -306,6 +306,7 @@ pub(crate) fn default_pool_on_device(draft: &mut Draft, dice: &mut Dice) {
         store: dice.one_of(&[Store::Ssd as u64, Store::Hybrid as u64]) as u32,
         policy: 0,
         ssd_weight: 100,
+        ssd_admit: dice.below(2) as u32,
         name_len: 0,
         name: [0; NAME_LEN],
     });
@@ -342,6 +343,7 @@ pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
         store: dice.one_of(&[1, 1, 1, 0, 2, 3, 3, u64::from(u32::MAX)]) as u32,
         policy: dice.one_of(&[0, 1, 2, 3, 4, 5, 6, u64::from(u32::MAX)]) as u32,
         ssd_weight: dice.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
+        ssd_admit: dice.one_of(&[0, 0, 1, 1, 2, u64::from(u32::MAX)]) as u32,
         name_len: dice.one_of(&[0, 1, 64, 65, u64::from(u32::MAX)]) as u32,
         name,
     });

@@ -6,6 +6,7 @@
 
 pub(crate) mod deferral;
 pub(crate) mod device;
+mod endurance;
 pub(crate) mod faults;
 pub(crate) mod hybrid;
 

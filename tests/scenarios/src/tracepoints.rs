@@ -128,6 +128,7 @@ fn refusals(pools: &PoolStats) -> u64 {
         + pools.put_refused_memory
         + pools.put_refused_fault
         + pools.put_refused_absent
+        + pools.put_refused_unproven
 }
 
 fn host_agrees(sums: &Sums<'_>, pools: &PoolStats) -> Result<()> {

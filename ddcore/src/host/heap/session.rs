@@ -17,6 +17,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
+use ddabi::pool::SsdAdmit;
 use ddabi::request::Run;
 
 /// Maximum number of places that an operation trims, as in the kernel module.
@@ -217,6 +218,11 @@ impl<O: Owner> session::Session for Session<O> {
         O::ssd_share(self, pool)
     }
 
+    #[inline]
+    fn ssd_admit(&self, pool: u32) -> SsdAdmit {
+        O::ssd_admit(self, pool)
+    }
+
     fn order(&self, pool: u32) -> Option<Order> {
         self.settings(pool).order
     }
@@ -239,6 +245,10 @@ impl<O: Owner> session::Session for Session<O> {
 
     fn tell_evicted(&self, pool: u32, tier: TierKind, pages: u64, cause: Cause) {
         O::tell_evicted(self, pool, tier, pages, cause);
+    }
+
+    fn tell_unproven(&self, pool: u32, pages: u64) {
+        O::tell_unproven(self, pool, pages);
     }
 
     fn tell_relocated(&self, pool: u32, to: TierKind, pages: u64) {

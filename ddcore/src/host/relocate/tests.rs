@@ -19,7 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::iter;
 use ddabi::answer::Eviction;
 use ddabi::key::{FileKey, PageKey};
@@ -90,7 +90,7 @@ impl Drop for Held {
 /// An event that concerns pages.
 #[derive(Clone, Debug)]
 enum Event {
-    Put(u64, u16, u32),
+    Put(u64, u16, u32, u8),
     Take(u64, u16),
     Evict(u32, u64),
     EvictSsd(u32, u64),
@@ -104,6 +104,7 @@ enum Move {
     Other(Event),
     /// From now on the data of each page whose place is a multiple of this number is lost.
     Damage(u64),
+    Admit(SsdAdmit),
 }
 
 /// The owner's state of the session.
@@ -117,6 +118,9 @@ struct Own {
     /// Pages of each pool that were reported as evicted from a tier, and as moved to it.
     evicted: RefCell<[[u64; 2]; 2]>,
     moved: RefCell<[[u64; 2]; 2]>,
+    /// Pages of each pool that were reported as not admitted to the SSD tier.
+    unproven: RefCell<[u64; 2]>,
+    admit: Cell<SsdAdmit>,
 }
 
 struct World;
@@ -181,6 +185,15 @@ impl Owner for World {
         session.own.evicted.borrow_mut()[pool as usize][tier as usize] += pages;
     }
 
+    fn ssd_admit(session: &Session, _pool: u32) -> SsdAdmit {
+        session.own.admit.get()
+    }
+
+    fn tell_unproven(session: &Session, pool: u32, pages: u64) {
+        assert!(pages > 0);
+        session.own.unproven.borrow_mut()[pool as usize] += pages;
+    }
+
     fn tell_relocated(session: &Session, pool: u32, to: TierKind, pages: u64) {
         assert!(pages > 0);
         session.own.moved.borrow_mut()[pool as usize][to as usize] += pages;
@@ -216,6 +229,8 @@ fn session() -> Session {
         damage: RefCell::new(u64::MAX),
         evicted: RefCell::default(),
         moved: RefCell::default(),
+        unproven: RefCell::default(),
+        admit: Cell::default(),
     };
     let mut session = Session::new(Arc::new(Tier::new(CAPACITY)), Hasher::new(3), own);
     for _ in 0..2 {
@@ -235,10 +250,18 @@ fn run(index: u64, pages: u16, pool: u32) -> Run {
     }
 }
 
+/// Demotes pages, or evicts them if they may not go to the SSD tier.
+fn down(session: &Session, pool: u32, pages: u64) -> Freed {
+    demote(session, (pool, Cause::Put), pages, None::<&()>)
+}
+
 fn happen(session: &Session, events: Vec<Event>) {
     for event in events {
         match event {
-            Event::Put(index, pages, pool) => put(session, &run(index, pages, pool)),
+            Event::Put(index, pages, pool, class) => {
+                let run = run(index, pages, pool);
+                put(session, &Run { class, ..run });
+            }
             Event::Take(index, pages) => read(session, &run(index, pages, 0)),
             Event::Evict(pool, pages) => _ = evict(session, (pool, Cause::Put), pages, None::<&()>),
             Event::EvictSsd(pool, pages) => {
@@ -330,7 +353,9 @@ fn check(session: &Session) {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        4 => (0u64..60, 1u16..24, 0u32..2).prop_map(|(index, pages, pool)| Event::Put(index, pages, pool)),
+        4 => (0u64..60, 1u16..24, 0u32..2, 0u8..3).prop_map(|(index, pages, pool, class)| {
+            Event::Put(index, pages, pool, class)
+        }),
         4 => (0u64..60, 1u16..24).prop_map(|(index, pages)| Event::Take(index, pages)),
         1 => (0u32..2, 1u64..20).prop_map(|(pool, pages)| Event::Evict(pool, pages)),
         1 => (0u32..2, 1u64..20).prop_map(|(pool, pages)| Event::EvictSsd(pool, pages)),
@@ -345,6 +370,7 @@ fn movement() -> impl Strategy<Value = Move> {
         3 => (0u32..2, 1u64..40, between()).prop_map(|(pool, pages, events)| Move::Demote(pool, pages, events)),
         2 => (0u32..2, 1u64..40, between()).prop_map(|(pool, pages, events)| Move::Promote(pool, pages, events)),
         1 => prop_oneof![Just(u64::MAX), 1u64..20].prop_map(Move::Damage),
+        1 => prop_oneof![Just(SsdAdmit::All), Just(SsdAdmit::Second)].prop_map(Move::Admit),
     ]
 }
 
@@ -355,10 +381,11 @@ proptest! {
         for step in moves {
             match step {
                 Move::Other(event) => happen(&session, vec![event]),
+                Move::Admit(admit) => session.own.admit.set(admit),
                 Move::Damage(damage) => *session.own.damage.borrow_mut() = damage,
                 Move::Demote(pool, pages, events) => {
                     *session.own.between.borrow_mut() = events;
-                    prop_assert!(demote(&session, pool, pages) <= pages);
+                    prop_assert!(down(&session, pool, pages).total() <= pages);
                 }
                 Move::Promote(pool, pages, events) => {
                     *session.own.between.borrow_mut() = events;
@@ -374,11 +401,72 @@ proptest! {
     }
 }
 
+/// Only pages of a class of at least 1 are demoted. The others are evicted in their place, in the
+/// order in which they would leave memory anyway. Promoted pages may be demoted again.
+#[test]
+fn only_proven_pages_go_down() {
+    let session = session();
+    session.own.admit.set(SsdAdmit::Second);
+    put(&session, &run(0, 40, 0));
+    put(
+        &session,
+        &Run {
+            class: 1,
+            ..run(100, 20, 0)
+        },
+    );
+    put(
+        &session,
+        &Run {
+            class: 3,
+            ..run(200, 20, 0)
+        },
+    );
+    let freed = down(&session, 0, 80);
+    assert_eq!((freed.demoted, freed.evicted), (40, 40));
+    assert_eq!((session.used(), session.state().ssd()), (0, 40));
+    assert_eq!(*session.own.unproven.borrow(), [40, 0]);
+    session
+        .own
+        .model
+        .borrow_mut()
+        .retain(|index, _| *index >= 100);
+    check(&session);
+    assert!(session.tier().reserve(40));
+    assert_eq!(promote(&session, 0, 40), 40);
+    assert_eq!(down(&session, 0, 40).demoted, 40);
+    assert_eq!(*session.own.unproven.borrow(), [40, 0]);
+    read(&session, &run(100, 20, 0));
+    read(&session, &run(200, 20, 0));
+    assert!(session.is_empty());
+    check(&session);
+}
+
+/// A pool that admits all pages demotes those of all classes.
+#[test]
+fn all_classes_go_down_by_default() {
+    let session = session();
+    for class in 0..4 {
+        let index = u64::from(class) * 100;
+        put(
+            &session,
+            &Run {
+                class,
+                ..run(index, 10, 0)
+            },
+        );
+    }
+    let freed = down(&session, 0, 40);
+    assert_eq!((freed.demoted, freed.evicted), (40, 0));
+    assert_eq!(*session.own.unproven.borrow(), [0, 0]);
+    check(&session);
+}
+
 #[test]
 fn pages_go_down_and_come_back() {
     let session = session();
     put(&session, &run(0, 40, 0));
-    assert_eq!(demote(&session, 0, 30), 30);
+    assert_eq!(down(&session, 0, 30).demoted, 30);
     assert_eq!((session.used(), session.state().ssd()), (10, 30));
     assert!(session.tier().reserve(100));
     let promoted = promote(&session, 0, 100);
@@ -396,7 +484,7 @@ fn a_segment_is_evicted_and_no_other_page() {
     let session = session();
     for page in 0..2 * SEGMENT - 1 {
         put(&session, &run(page * 16, 1, 0));
-        assert_eq!(demote(&session, 0, 1), 1);
+        assert_eq!(down(&session, 0, 1).demoted, 1);
     }
     assert_eq!(
         evict_ssd(&session, (0, Cause::Segment), u64::MAX, 0),
@@ -412,7 +500,10 @@ fn pages_of_a_lost_device_are_reported() {
     let session = session();
     put(&session, &run(0, 40, 0));
     put(&session, &run(100, 30, 1));
-    assert_eq!((demote(&session, 0, 30), demote(&session, 1, 20)), (30, 20));
+    assert_eq!(
+        (down(&session, 0, 30).demoted, down(&session, 1, 20).demoted),
+        (30, 20)
+    );
     let dropped = drop_device(&session, 0);
     session.own.model.borrow_mut().clear();
     assert_eq!(dropped, 50);
@@ -424,8 +515,8 @@ fn pages_of_a_lost_device_are_reported() {
 fn a_newer_copy_is_not_overtaken() {
     let session = session();
     put(&session, &run(0, 4, 0));
-    *session.own.between.borrow_mut() = vec![Event::Put(1, 1, 0)];
-    demote(&session, 0, 4);
+    *session.own.between.borrow_mut() = vec![Event::Put(1, 1, 0, 0)];
+    down(&session, 0, 4);
     let key = PageKey {
         file: FILE,
         index: 1,
@@ -444,8 +535,8 @@ fn a_newer_copy_is_not_overtaken() {
 fn a_handle_stands_for_one_page_during_a_move() {
     let session = session();
     put(&session, &run(0, 4, 0));
-    *session.own.between.borrow_mut() = vec![Event::Take(0, 4), Event::Put(0, 4, 0)];
-    demote(&session, 0, 4);
+    *session.own.between.borrow_mut() = vec![Event::Take(0, 4), Event::Put(0, 4, 0, 0)];
+    down(&session, 0, 4);
     read(&session, &run(0, 4, 0));
     check(&session);
 }

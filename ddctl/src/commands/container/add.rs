@@ -6,7 +6,7 @@ use crate::{context::Context, error::Result, output::Frame, report::AddedReport,
 use clap::{Args, ValueEnum};
 use ddabi::{
     NAME_LEN,
-    pool::{DEFAULT_WEIGHT, Store},
+    pool::{DEFAULT_WEIGHT, SsdAdmit, Store},
 };
 use ddnl::{NewPool, Policy};
 
@@ -35,6 +35,9 @@ pub(crate) struct Arguments {
     /// Which of its pages to cache: adaptive, fifo, workingset, tinylfu, s3 or mru
     #[arg(long, default_value = Policy::DEFAULT.name(), value_parser = value::policy)]
     policy: Policy,
+    /// Which of its pages go to the SSD tier
+    #[arg(long, value_enum, default_value_t = Admit::All)]
+    ssd_admit: Admit,
 }
 
 /// The stores, by the names on the command line.
@@ -61,6 +64,24 @@ impl From<Choice> for Store {
     }
 }
 
+/// The pages that go to the SSD tier, by the names on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Admit {
+    /// All pages
+    All,
+    /// Pages that were read repeatedly; the device wears out less
+    Second,
+}
+
+impl From<Admit> for SsdAdmit {
+    fn from(admit: Admit) -> Self {
+        match admit {
+            Admit::All => Self::All,
+            Admit::Second => Self::Second,
+        }
+    }
+}
+
 pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let mut guest = context.guest("container add")?;
     let cgroup = below_root(&arguments.cgroup);
@@ -70,6 +91,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         ssd_weight: arguments.ssd_weight,
         store: arguments.store.into(),
         policy: Some(arguments.policy),
+        ssd_admit: Some(arguments.ssd_admit.into()),
         cgroup,
     };
     let id = guest.control.add_pool(&pool)?;

@@ -2,7 +2,7 @@
 
 //! `ddctl container set-store`.
 
-use super::add::Choice;
+use super::add::{Admit, Choice};
 use crate::{
     context::Context,
     error::Result,
@@ -11,7 +11,7 @@ use crate::{
     target::{find_pool, pool_label},
 };
 use clap::Args;
-use ddabi::pool::Store;
+use ddabi::pool::{SsdAdmit, Store};
 use ddnl::{PoolChange, reply::store_word};
 
 /// Choose where a container's pages are cached
@@ -23,6 +23,7 @@ use ddnl::{PoolChange, reply::store_word};
 #[command(after_help = concat!(
     "Examples:",
     "\n  ddctl container set-store nginx ssd",
+    "\n  ddctl container set-store nginx hybrid --ssd-admit second",
 ))]
 pub(crate) struct Arguments {
     /// Container by name, number or cgroup; `default` for pages outside of all containers
@@ -30,6 +31,9 @@ pub(crate) struct Arguments {
     /// Tiers that cache the pages
     #[arg(value_enum)]
     store: Choice,
+    /// Which of its pages go to the SSD tier, if that is to change
+    #[arg(long, value_enum)]
+    ssd_admit: Option<Admit>,
 }
 
 pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -39,11 +43,20 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let store = Store::from(arguments.store);
     let change = PoolChange {
         store: Some(store),
+        ssd_admit: arguments.ssd_admit.map(SsdAdmit::from),
         ..PoolChange::default()
     };
     guest.control.set_pool(pool.id, change)?;
     let store = store_word(store);
-    let text = format!("Store of container {} is now {store}", pool_label(pool));
-    let container = pool.id;
-    Frame::done(text, &StoreReport { container, store }).print(context)
+    let ssd_admit = change.ssd_admit.map(SsdAdmit::name);
+    let mut text = format!("Store of container {} is now {store}", pool_label(pool));
+    if let Some(admit) = ssd_admit {
+        text += &format!("; it admits to SSDs: {admit}");
+    }
+    let report = StoreReport {
+        container: pool.id,
+        store,
+        ssd_admit,
+    };
+    Frame::done(text, &report).print(context)
 }

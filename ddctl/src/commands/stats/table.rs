@@ -62,6 +62,7 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
             .saturating_add(stats.put_refused_memory)
             .saturating_add(stats.put_refused_fault)
             .saturating_add(stats.put_refused_absent)
+            .saturating_add(stats.put_refused_unproven)
             .saturating_add(not_offered);
         let mut cells = vec![
             label,

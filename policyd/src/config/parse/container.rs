@@ -6,7 +6,7 @@ use super::target;
 use crate::{
     config::{
         Amount, Container, Name, Pattern, Priority, Selector, Store,
-        value::{Class, PolicyName},
+        value::{AdmitName, Class, PolicyName},
     },
     discovery::Runtime,
 };
@@ -115,6 +115,7 @@ fn container(
         target::target(below, &at)
     });
     let policy = section.get("policy");
+    let ssd_admit = section.get("ssd_admit");
     let store = section.get("store").unwrap_or(Store::Mem);
     let priority = priority(&mut section);
     let cache_floor = section.get("cache_floor");
@@ -135,6 +136,7 @@ fn container(
         disk_ms,
         store,
         policy: policy.map(|PolicyName(policy)| policy),
+        ssd_admit: ssd_admit.map(|AdmitName(admit)| admit),
         target,
         priority,
         cache_floor,
@@ -198,6 +200,7 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
         ("cache_ceiling", uncached),
         ("cache_floor", uncached),
         ("ssd_weight", off_ssd),
+        ("ssd_admit", off_ssd),
     ] {
         if let Some(at) = section.key(key).filter(|_| is_useless) {
             section.problem(at, format!("`{key}` has no effect {when}"));

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use ddlab::{Context, FileSpec, Scenario, Target, Throttle, wait};
 
-use super::{counted, device::Device, read, set_store};
+use super::{counted, device::Device, endurance, read, set_store};
 use crate::{
     accounting, ddctl,
     stage::{self, Stage, percent},
@@ -25,6 +25,8 @@ pub(crate) const HYBRID: Scenario = Scenario {
 const DEVICE_MIB: u64 = 128;
 const CAPACITY_MIB: u64 = 32;
 const FILE: u64 = 96 << 20;
+/// The file of another container, which does not fit into its memory.
+const OTHER: u64 = 24 << 20;
 /// The capacity after which pages are promoted, and the pages of its low threshold: a quarter less.
 const LARGER_MIB: u64 = 64;
 const LOW: u64 = 48 << 8;
@@ -33,12 +35,13 @@ const BUDGET: u64 = 1 << 8;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let file = FileSpec::new("file", FILE, 1);
+    let other = FileSpec::new("other", OTHER, 2);
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let host = stage.host();
     let device = Device::add(host, DEVICE_MIB)?;
     // An emulated host may be slow for other reasons than its device.
     ddctl::run(host, "ssd set --deadline 5000")?;
-    let disk = stage.disk("data", vec![file.clone()])?;
+    let disk = stage.disk("data", vec![file.clone(), other.clone()])?;
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
     stage::container(&guest, &file.path, "8M", 100)?;
     set_store(&guest, &file.path, "hybrid")?;
@@ -102,6 +105,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     read(&guest, &file)?;
 
+    let again = endurance::admits(host, &guest, &other)?;
+
     // No more is written than the budget allows. Pages that the device does not take are evicted.
     set_store(&guest, &file.path, "hybrid")?;
     ddctl::run(host, "set-capacity 16M")?;
@@ -140,5 +145,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             kept,
             "%",
         ),
+        again,
     ])
 }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Puts of a pool whose pages go to the SSD tier directly.
+
+use super::*;
+use crate::host::heap::{self, Owner, Tier, Vm};
+use crate::host::standing::Standing;
+use crate::index::{Hasher, Removed, PLACED};
+use crate::policy::Order;
+use crate::request::{Header, Request};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use ddabi::answer::Eviction;
+use ddabi::hypercall::Operation;
+use ddabi::pool::SsdAdmit;
+use ddabi::request::{RequestHeader, REQUEST_MAGIC};
+use ddabi::ABI_VERSION;
+use zerocopy::IntoBytes;
+
+/// A page, which is represented by its handle.
+struct Number(u64);
+
+impl Page for Number {
+    fn handle(&self) -> u64 {
+        self.0
+    }
+
+    fn keep(self) {}
+}
+
+/// A host with memory and a device of any size.
+#[derive(Default)]
+struct Large;
+
+/// The setting of a session, and the number of its places.
+#[derive(Default)]
+struct Own {
+    admit: Cell<SsdAdmit>,
+    places: Cell<u64>,
+}
+
+impl Owner for Large {
+    type Lock<T> = RefCell<T>;
+    type Page = Number;
+    type Session = Own;
+    type Vm = Vm<Self>;
+
+    const SHARD_BITS: u32 = 1;
+
+    fn page(_: &heap::Session<Self>, removed: Removed) -> Option<Number> {
+        Some(Number(removed.into_handle()))
+    }
+
+    fn put_on_ssd(
+        session: &heap::Session<Self>,
+        _run: &Run,
+        pages: &mut [Option<Number>],
+    ) -> Option<(usize, u64)> {
+        let places = &session.own.places;
+        for page in pages.iter_mut() {
+            places.set(places.get() + 1);
+            *page = Some(Number(PLACED | places.get()));
+        }
+        Some((pages.len(), 1))
+    }
+
+    fn ssd_share(_: &heap::Session<Self>, _pool: u32) -> u32 {
+        1
+    }
+
+    fn vm_ssd_share(_: &heap::Session<Self>) -> u32 {
+        1
+    }
+
+    fn ssd_admit(session: &heap::Session<Self>, _pool: u32) -> SsdAdmit {
+        session.own.admit.get()
+    }
+
+    fn announce(_: &heap::Session<Self>, _: &[Eviction]) {}
+
+    fn allocate(_: &heap::Host<Self>, pages: &mut [Option<Number>], _: bool) -> usize {
+        pages.fill_with(|| Some(Number(1)));
+        pages.len()
+    }
+
+    fn spare(&self) -> u64 {
+        0
+    }
+
+    fn milliseconds(&self) -> u64 {
+        0
+    }
+}
+
+/// The results of the runs of a put.
+struct Results(Vec<Result<(), Refusal>>);
+
+impl Source<Number> for Results {
+    fn copy(&mut self, _: &Run, _: &mut [Option<Number>]) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn settled(&mut self, _: &Run, result: Result<(), Refusal>) {
+        self.0.push(result);
+    }
+}
+
+/// Puts a run of four pages of each class. Returns the results.
+fn put(host: &heap::Host<Large>) -> Vec<Result<(), Refusal>> {
+    let vm = host.vm_list.borrow().vms()[0].clone();
+    let origin = Origin {
+        host,
+        vm: &*vm,
+        session: &vm.session,
+    };
+    let runs: Vec<_> = (0..4u8)
+        .map(|class| Run {
+            index: u64::from(class) * 16,
+            pages: 4,
+            class,
+            ..Run::default()
+        })
+        .collect();
+    let header = RequestHeader {
+        magic: REQUEST_MAGIC,
+        version: ABI_VERSION,
+        operation: Operation::Put as u16,
+        count: runs.len() as u32,
+        ..RequestHeader::default()
+    };
+    let header = Header::parse(&header).unwrap();
+    let Ok(Request::Put(runs)) = Request::parse(&header, runs.as_bytes()) else {
+        panic!("the request is valid");
+    };
+    let mut results = Results(Vec::new());
+    let stored = store(&origin, &runs, &mut Carried::new(), &mut results);
+    let good = results.0.iter().filter(|result| result.is_ok());
+    assert_eq!(stored, 4 * good.count() as u64);
+    results.0
+}
+
+/// With `second`, pages of class 0 get no place, and an older copy of them is removed.
+#[test]
+fn only_proven_pages_are_put_on_ssds() {
+    let tier = Arc::new(Tier::new(100));
+    let mut session = heap::Session::new(tier.clone(), Hasher::new(1), Own::default());
+    let pool = session.add_pool();
+    session.set_pool(pool, 0, Order::Aged);
+    let host = heap::Host::new(tier, 0, Large);
+    let vm = host.add_vm(Vm {
+        number: 1,
+        share: 1,
+        session,
+        standing: Standing::new(),
+    });
+    let session = &vm.session;
+    assert_eq!(put(&host), [Ok(()); 4]);
+    assert_eq!(session.state().ssd(), 16);
+    session.own.admit.set(SsdAdmit::Second);
+    let refused = Err(Refusal::Unproven);
+    assert_eq!(put(&host), [refused, Ok(()), Ok(()), Ok(())]);
+    assert_eq!(session.state().ssd(), 12);
+    assert_eq!(session.own.places.get(), 16 + 12);
+}
