@@ -26,7 +26,7 @@ use crate::number::Number;
 use crate::ssd::device::Device;
 use crate::ssd::log::{Filled, Holding, Log, OpenSegment};
 use crate::ssd::table::DeviceTable;
-use crate::ssd::writer::Writer;
+use crate::ssd::writer::PoolWriter;
 use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
@@ -239,10 +239,10 @@ impl Ssd {
     }
 
     /// Moves pages of a pool to places, as [`ddcore::host::Session::place`] says. `seed` returns the
-    /// seed of the checksum of the page with this index, and `writer` is the session of the pool.
+    /// seed of the checksum of the page with this index, and `writer` is the pool as a writer.
     pub(crate) fn place(
         &self,
-        writer: &Writer,
+        writer: PoolWriter<'_>,
         log: &Log,
         run: &Run,
         pages: &mut [Option<Page>],

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! A budget for the pages that are written to a device, because flash wears out.
+//!
+//! VMs divide the budget by their weights, and the containers of a VM divide the share of the VM.
+//! At both levels a writer may use what the others leave, but half of what may be written in a
+//! second is kept for writers that have not spent their shares. A container that writes without end
+//! therefore delays neither other VMs nor the other containers of its own VM.
 
 use crate::number::Number;
 
 /// A second in nanoseconds. A budget that was not used in a second may be used in the next one.
 const SECOND: u64 = 1_000_000_000;
 
-/// Of what may be written at once, this much is kept for writers that have not spent their shares.
+/// Of what may be written at once, this much is kept for VMs that have not spent their shares. It is
+/// also what they may write at once together, each of them its share of it, so that the rest, which
+/// VMs may use that have spent theirs, never takes any of it.
 const KEPT: u64 = SECOND / 2;
+
+/// Of what a VM may write at once of its share, this much is kept for containers that have not spent
+/// their parts of the share, and is what they may write at once together.
+const KEPT_OF_SHARE: u64 = KEPT / 2;
 
 /// A rate of pages. Processors share it without a lock.
 #[derive(Debug)]
@@ -19,12 +30,21 @@ pub struct Budget<N> {
     spent_until: N,
 }
 
-/// What one of several writers has spent of a budget. A writer may use what the others leave, but
-/// cannot take their shares.
+/// What one of several writers has spent of a budget, or a container of the share of its VM. A
+/// writer may use what the others leave, but cannot take their shares.
 #[derive(Debug)]
 pub struct Spending<N> {
     /// The time, in nanoseconds, until which the pages of the writer use up its share.
     until: N,
+}
+
+/// A writer of a budget, or of the share of a VM.
+#[derive(Debug)]
+pub struct Writer<'a, N> {
+    /// What it has spent.
+    pub spending: &'a Spending<N>,
+    /// Its share.
+    pub share: Share,
 }
 
 /// The share of a writer: its weight, and the sum of all weights.
@@ -57,18 +77,21 @@ impl<N: Number> Spending<N> {
         Self { until: N::new(0) }
     }
 
-    /// Returns whether pages that use up the share for `ns` are within the share at `now`.
-    fn is_within(&self, ns: u64, now: u64) -> bool {
+    /// Returns whether pages that use up the share for `ns` are within the part of the share that
+    /// is for the next `most` nanoseconds, at `now`.
+    fn is_within(&self, ns: u64, now: u64, most: u64) -> bool {
         let before = self.until.load();
-        ns < u64::MAX && (before <= now || before.saturating_add(ns) <= now.saturating_add(SECOND))
+        ns < u64::MAX && (before <= now || before.saturating_add(ns) <= now.saturating_add(most))
     }
 
     /// Notes pages that use up the share for `ns`. A writer that has used what others left has spent
-    /// its share of the next second at most.
-    fn add(&self, ns: u64, now: u64) {
-        let until = self.until.load().max(now).saturating_add(ns);
+    /// its share of the next `most` nanoseconds at most.
+    fn add(&self, ns: u64, now: u64, most: u64) {
+        let before = self.until.load();
+        let until = before.max(now).saturating_add(ns);
         // A count that is lost between two processors is of no consequence.
-        self.until.swap(until.min(now.saturating_add(SECOND)));
+        self.until
+            .swap(until.min(now.saturating_add(most).max(before)));
     }
 }
 
@@ -99,15 +122,23 @@ impl<N: Number> Budget<N> {
         self.spent_until.subtract(pages.saturating_mul(page_ns));
     }
 
-    /// Returns whether a writer may write `pages` at `now`, in nanoseconds, and counts them if so.
-    pub fn spend(&self, writer: &Spending<N>, share: Share, pages: u64, now: u64) -> bool {
+    /// Returns whether a container of a VM may write `pages` at `now`, in nanoseconds, and counts
+    /// them if so. Takes constant time.
+    pub fn spend(&self, vm: Writer<'_, N>, container: Writer<'_, N>, pages: u64, now: u64) -> bool {
         let page_ns = self.page_ns.load();
         if page_ns == 0 {
             return true;
         }
         let cost = pages.saturating_mul(page_ns);
-        let own_cost = share.time(cost);
-        let most = match writer.is_within(own_cost, now) {
+        let vm_cost = vm.share.time(cost);
+        let own_cost = container.share.time(vm_cost);
+        // A container that has spent its part leaves some of the share of its VM, and a VM that has
+        // spent its share leaves some of the budget.
+        let of_share = match container.spending.is_within(own_cost, now, KEPT_OF_SHARE) {
+            true => KEPT,
+            false => KEPT - KEPT_OF_SHARE,
+        };
+        let most = match vm.spending.is_within(vm_cost, now, of_share) {
             true => SECOND,
             false => SECOND - KEPT,
         };
@@ -119,7 +150,8 @@ impl<N: Number> Budget<N> {
                 return false;
             }
             if self.spent_until.replace(before, after).is_ok() {
-                writer.add(own_cost, now);
+                vm.spending.add(vm_cost, now, of_share);
+                container.spending.add(own_cost, now, KEPT_OF_SHARE);
                 return true;
             }
         }
@@ -133,118 +165,4 @@ impl<N: Number> Default for Budget<N> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::number::tests::Plain;
-    use proptest::prelude::*;
-
-    const ALL: Share = Share { weight: 1, all: 1 };
-    const HALF: Share = Share { weight: 5, all: 10 };
-
-    #[test]
-    fn without_a_limit_all_may_be_written() {
-        let (budget, own) = (Budget::<Plain>::new(), Spending::new());
-        let spend = |pages, now| budget.spend(&own, ALL, pages, now);
-        assert!(spend(u64::MAX, 0));
-        budget.set(10);
-        assert!(spend(10, 0) && !spend(1, 0));
-        assert!(spend(50, 2 * SECOND) && !spend(1, 6 * SECOND));
-        assert!(spend(1, 7 * SECOND));
-        budget.set(0);
-        assert!(spend(1 << 40, 0));
-    }
-
-    #[test]
-    fn pages_that_are_not_written_are_given_back() {
-        let (budget, own, other) = (Budget::<Plain>::new(), Spending::new(), Spending::new());
-        budget.set(10);
-        assert!(budget.spend(&own, ALL, 10, SECOND) && !budget.spend(&other, ALL, 10, SECOND));
-        budget.give_back(10);
-        assert!(budget.spend(&other, ALL, 10, SECOND));
-    }
-
-    #[test]
-    fn a_writer_without_weight_gets_what_others_leave() {
-        let (budget, own) = (Budget::<Plain>::new(), Spending::new());
-        budget.set(10);
-        let none = Share { weight: 0, all: 10 };
-        let spend = |now| (0..10).filter(|_| budget.spend(&own, none, 1, now)).count();
-        assert_eq!((spend(SECOND), spend(SECOND)), (5, 0));
-        assert_eq!(spend(2 * SECOND), 5);
-    }
-
-    proptest! {
-        /// In any time, no more is written than the rate allows and what one second more does; and a
-        /// writer that never stops uses all of it, whatever its share is.
-        #[test]
-        fn the_rate_is_kept(
-            rate in 100u64..100_000,
-            weight in 1u64..=100,
-            pauses in prop::collection::vec(1u64..SECOND / 8, 100..200),
-        ) {
-            let (budget, own) = (Budget::<Plain>::new(), Spending::new());
-            let share = Share { weight, all: 100 };
-            budget.set(rate);
-            let (mut now, mut written) = (5 * SECOND, 0u64);
-            let start = now;
-            for pause in pauses {
-                now += pause;
-                while budget.spend(&own, share, 1, now) {
-                    written += 1;
-                }
-                let seconds = (now - start) as f64 / SECOND as f64;
-                let allowed = (seconds + 1.0) * rate as f64;
-                prop_assert!(written as f64 <= allowed * 1.001 + 1.0);
-                // The first page is written after up to an eighth of a second, and all but the share
-                // of the first second is kept.
-                let wanted = allowed - rate as f64 * (5.0 / 8.0) - 1.0;
-                prop_assert!(written as f64 >= wanted * 0.999);
-            }
-        }
-
-        /// A writer that writes less than its share is never refused, although another one writes as
-        /// much as it may.
-        #[test]
-        fn a_share_is_kept_from_greedy_writers(
-            rate in 1000u64..100_000,
-            pauses in prop::collection::vec(SECOND / 100..SECOND / 8, 50..100),
-        ) {
-            let (budget, greedy, modest) = (Budget::<Plain>::new(), Spending::new(), Spending::new());
-            budget.set(rate);
-            let mut now = 5 * SECOND;
-            for pause in pauses {
-                now += pause;
-                while budget.spend(&greedy, HALF, 1, now) {}
-                // Nine tenths of what half of the rate allows.
-                let pages = rate * pause / SECOND * 45 / 100;
-                prop_assert!((0..pages).all(|_| budget.spend(&modest, HALF, 1, now)));
-            }
-        }
-
-        /// Two writers that write as much as they may each get at least their shares.
-        #[test]
-        fn greedy_writers_divide_by_weight(weight in 10u64..=90, first in 0u64..2) {
-            let budget = Budget::<Plain>::new();
-            let writers = [
-                (Spending::new(), Share { weight, all: 100 }),
-                (Spending::new(), Share { weight: 100 - weight, all: 100 }),
-            ];
-            let mut written = [0u64; 2];
-            let rate = 10_000;
-            budget.set(rate);
-            for step in 0..20_000u64 {
-                let now = 5 * SECOND + step * SECOND / 1000;
-                for at in [first as usize, 1 - first as usize] {
-                    let (writer, share) = &writers[at];
-                    while budget.spend(writer, *share, 1, now) {
-                        written[at] += 1;
-                    }
-                }
-            }
-            let all = (written[0] + written[1]) as f64;
-            prop_assert!(all >= 20.0 * rate as f64);
-            let part = written[0] as f64 / all * 100.0;
-            prop_assert!((part - weight as f64).abs() <= 5.0, "{part} of {weight}");
-        }
-    }
-}
+mod tests;

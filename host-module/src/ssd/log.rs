@@ -5,7 +5,7 @@
 
 use crate::memory::quietly;
 use crate::ssd::device::Device;
-use crate::ssd::writer::Writer;
+use crate::ssd::writer::PoolWriter;
 use crate::ssd::Ssd;
 use crate::tier::page::Page;
 use kernel::alloc::AllocError;
@@ -91,7 +91,7 @@ impl Log {
     pub(crate) fn fill(
         &self,
         ssd: &Ssd,
-        writer: &Writer,
+        writer: PoolWriter<'_>,
         pages: &mut [Option<Page>],
         sums: &[u32],
     ) -> Filled {

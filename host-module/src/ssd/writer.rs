@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A session as a writer of devices: its share of their write budgets.
+//! Sessions and their pools as writers of devices: their shares of the write budgets.
 
 use crate::number::Number;
 use crate::ssd::device::Device;
 use crate::ssd::Ssd;
-use ddcore::ssd::budget::{Share, Spending};
+use ddcore::ssd::budget::{self, Share, Spending};
 use ddcore::ssd::place::MAX_DEVICES;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+
+/// What a session, or a pool of a session, has spent of the write budget of each device.
+pub(crate) struct Spent([Spending<Number>; MAX_DEVICES]);
+
+impl Spent {
+    /// Creates the state of a writer that has written nothing.
+    pub(crate) fn new() -> Self {
+        Self(core::array::from_fn(|_| Spending::new()))
+    }
+}
 
 /// A session as a writer.
 pub(crate) struct Writer {
     /// The weight of its VM in the SSD tier.
     weight: Atomic<u32>,
-    /// What it has spent of the write budget of each device.
-    spent: [Spending<Number>; MAX_DEVICES],
+    /// The sum of the weights of its pools in the SSD tier.
+    pools: Atomic<u64>,
+    spent: Spent,
 }
 
 impl Writer {
@@ -22,7 +33,8 @@ impl Writer {
     pub(crate) fn new() -> Self {
         Self {
             weight: Atomic::new(0),
-            spent: core::array::from_fn(|_| Spending::new()),
+            pools: Atomic::new(0),
+            spent: Spent::new(),
         }
     }
 
@@ -36,15 +48,42 @@ impl Writer {
         self.weight.store(weight, Relaxed);
     }
 
+    /// Sets the sum of the weights of the session's pools in the SSD tier.
+    pub(crate) fn set_pools(&self, weights: u64) {
+        self.pools.store(weights, Relaxed);
+    }
+}
+
+/// A pool as a writer.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolWriter<'a> {
+    /// The writer of its session.
+    pub(crate) session: &'a Writer,
+    /// Its weight in the SSD tier.
+    pub(crate) weight: u32,
+    /// What it has spent.
+    pub(crate) spent: &'a Spent,
+}
+
+impl PoolWriter<'_> {
     /// Returns whether `pages` may be written to a device now, and counts them.
     pub(crate) fn spend(&self, ssd: &Ssd, device: &Device, pages: usize) -> bool {
-        let share = Share {
-            weight: self.weight().into(),
-            all: ssd.standing().weight(),
+        let vm = budget::Writer {
+            spending: &self.session.spent.0[device.number],
+            share: Share {
+                weight: self.session.weight().into(),
+                all: ssd.standing().weight(),
+            },
+        };
+        let container = budget::Writer {
+            spending: &self.spent.0[device.number],
+            share: Share {
+                weight: self.weight.into(),
+                all: self.session.pools.load(Relaxed),
+            },
         };
         let now = ssd.nanoseconds();
-        let spent = &self.spent[device.number];
-        let may = device.budget.spend(spent, share, pages as u64, now);
+        let may = device.budget.spend(vm, container, pages as u64, now);
         if !may {
             device.counts.over_budget.add(pages as u64);
         }

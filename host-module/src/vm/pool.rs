@@ -6,6 +6,7 @@
 use crate::counters::{Counter, Latency};
 use crate::number::Number;
 use crate::ssd::log::Log;
+use crate::ssd::writer::Spent;
 use ddabi::name::Name;
 use ddabi::policy::Policy;
 use ddabi::pool::{PoolStats, SsdAdmit, Store};
@@ -34,6 +35,8 @@ pub(crate) struct Pool {
     /// The segments of its pages in the SSD tier.
     #[pin]
     pub(crate) log: Log,
+    /// What it has spent of the write budgets of devices.
+    pub(crate) spent: Spent,
     refused_off: Counter,
     refused_unproven: Counter,
     refused_memory: Counter,
@@ -64,6 +67,7 @@ impl Pool {
             gauge: Gauge::new(),
             name <- new_spinlock!(Name::DEFAULT, "Pool::name"),
             log <- log,
+            spent: Spent::new(),
             refused_off: Counter::new(),
             refused_unproven: Counter::new(),
             refused_memory: Counter::new(),

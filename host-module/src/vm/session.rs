@@ -14,7 +14,7 @@ use crate::number::Number;
 use crate::ssd::deferred::Deferrals;
 use crate::ssd::fetch::ReadBefore;
 use crate::ssd::log::Holding;
-use crate::ssd::writer::Writer;
+use crate::ssd::writer::{PoolWriter, Writer};
 use crate::ssd::Ssd;
 use crate::tier::page::Page;
 use crate::tier::Tier;
@@ -234,10 +234,16 @@ impl ddcore::host::Session for Session {
     }
 
     fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> Option<(usize, u64)> {
-        let log = &self.pool(run.pool)?.log;
+        let pool = self.pool(run.pool)?;
+        let log = &pool.log;
+        let writer = PoolWriter {
+            session: &self.writer,
+            weight: pool.ssd_share(),
+            spent: &pool.spent,
+        };
         let file = self.hasher.file(&run.file);
         let seed = |index| self.seed(file, index);
-        let placed = self.ssd.place(&self.writer, log, run, pages, seed);
+        let placed = self.ssd.place(writer, log, run, pages, seed);
         if self.ssd_share(run.pool) == 0 {
             // The pool was destroyed, or set to use another tier, after the call began.
             log.close(None);

@@ -68,6 +68,7 @@ impl Session {
         let control = self.control.lock();
         let pool = self.pool(number).ok_or(Status::NoPool)?;
         pool.set(settings);
+        self.weigh();
         drop(control);
         if settings.ssd_share() == 0 {
             pool.log.close(None);
@@ -82,6 +83,7 @@ impl Session {
     pub(crate) fn destroy_pool(self: &Arc<Self>, number: u32) -> Result<(), Status> {
         let control = self.control.lock();
         self.pool(number).ok_or(Status::NoPool)?.end();
+        self.weigh();
         drop(control);
         empty_pool(self, number);
         Ok(())
@@ -106,7 +108,15 @@ impl Session {
         if number >= self.pool_count() {
             self.pool_count.store(number + 1, Relaxed);
         }
+        self.weigh();
         Ok(())
+    }
+
+    /// Sums the weights with which the pools divide the VM's shares of write budgets. The caller
+    /// holds the control lock, or is the only one that knows the session.
+    fn weigh(&self) {
+        let weights = self.live_pools().map(|(_, pool)| pool.ssd_share());
+        self.writer.set_pools(weights.map(u64::from).sum());
     }
 
     /// Allocates memory for the entitlements of `count` pools, if there is not enough yet.

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! What wears a device out: pages that are not read again are not written if the container wants
-//! that.
+//! that, and the containers of a VM divide its share of a write budget by their weights.
 
 use anyhow::{Result, ensure};
-use ddlab::{FileSpec, Guest, Machine, Target};
+use ddlab::{Command, FileSpec, Guest, Machine, Target, wait};
 
 use super::{counted, read};
 use crate::{
     accounting, ddctl,
     stage::{self, percent},
 };
+
+/// Exists as long as the containers read.
+const READING: &str = "/run/reading";
+
+/// Weights of the two containers in the SSD tier.
+const WEIGHTS: [u32; 2] = [100, 300];
+
+/// Pages that the containers write together until they are compared: those of 16 seconds of the
+/// write budget of [`super::hybrid`].
+const ENOUGH: u64 = 1 << 12;
 
 /// Enrols the container of a file. Its pages go to the device when they leave the guest again, and
 /// not the first time.
@@ -58,6 +68,53 @@ pub(super) fn admits(host: &Machine, guest: &Guest, file: &FileSpec) -> Result<T
             second.ssd_puts,
             second.ssd_puts + second.put_refused_unproven,
         ),
+        "%",
+    ))
+}
+
+/// Two containers write as much as they may. The device has a write budget.
+pub(super) fn divides(host: &Machine, guest: &Guest, files: [&FileSpec; 2]) -> Result<Target> {
+    for (file, weight) in files.into_iter().zip(WEIGHTS) {
+        let name = &file.path;
+        let store = format!("container set-store {name} ssd --ssd-admit all");
+        ddctl::run(guest, &store)?;
+        let weight = format!("container set-weight {name} 100 --ssd {weight}");
+        ddctl::run(guest, &weight)?;
+    }
+    let put = || -> Result<[u64; 2]> {
+        let [one, two] = [
+            counted(host, &files[0].path)?,
+            counted(host, &files[1].path)?,
+        ];
+        Ok([one.ssd_puts, two.ssd_puts])
+    };
+    guest.run_ok(&Command::new(["touch", READING]))?;
+    let mut readers = Vec::new();
+    for file in files {
+        let script = format!(
+            "while test -e {READING}; do cat /mnt/{} > /dev/null; done",
+            file.path
+        );
+        let command = Command::new(["sh".into(), "-c".into(), script]).cgroup(&file.path);
+        readers.push(guest.spawn(&command)?);
+    }
+    let before = put()?;
+    let what = "two containers have used up the write budget for some seconds";
+    let written = wait::until(what, || {
+        let [one, two] = put()?;
+        let written = [one - before[0], two - before[1]];
+        Ok((written[0] + written[1] >= ENOUGH).then_some(written))
+    })?;
+    guest.run_ok(&Command::new(["rm", READING]))?;
+    for mut reader in readers {
+        reader.wait()?;
+    }
+    accounting::check(host)?;
+    // Three quarters are its share. Pages of the first second are divided by chance.
+    Ok(Target::at_least(
+        "ssd: part of the write budget for a container with three quarters of its VM's share",
+        65.0,
+        percent(written[1], written[0] + written[1]),
         "%",
     ))
 }

@@ -126,6 +126,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         "{written} pages were written in {time:?}, more than the allowed {allowed}"
     );
     after.check_reads()?;
+    let divided = endurance::divides(host, &guest, [&file, &other])?;
     ddctl::run(host, &format!("ssd remove {}", device.path()))?;
     read(&guest, &file)?;
     accounting::check(host)?;
@@ -146,5 +147,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "%",
         ),
         again,
+        divided,
     ])
 }
