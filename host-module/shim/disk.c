@@ -227,15 +227,23 @@ static void dd_read_end(struct bio *bio)
 
 /*
  * Returns how many places, starting with the first one, a single bio can read:
- * places that are contiguous on the device, and no more than the device accepts
- * in a request, because a bio with REQ_NOWAIT must not be split.
+ * places that are contiguous on the device, no more than the device accepts in a
+ * request, and none beyond a boundary at which it splits requests (a stripe of an
+ * array, for example), because a bio with REQ_NOWAIT must not be split.
  */
 static unsigned int dd_stretch(struct block_device *bdev, const u64 *places, size_t count)
 {
-	unsigned int most = queue_max_sectors(bdev_get_queue(bdev)) >> (PAGE_SHIFT - SECTOR_SHIFT);
+	unsigned int sectors = queue_max_sectors(bdev_get_queue(bdev));
+	unsigned int chunk = bdev_limits(bdev)->chunk_sectors;
 	unsigned int pages = 1;
+	size_t most;
 
-	most = min_t(size_t, min_t(unsigned int, most, DD_READ_PAGES), count);
+	/* Boundaries are those of the whole disk, of which the device may be a partition. */
+	if (chunk)
+		sectors = min(sectors,
+			      blk_boundary_sectors_left(bdev->bd_start_sect + dd_sector(places[0]),
+							chunk));
+	most = min3(count, (size_t)DD_READ_PAGES, (size_t)sectors >> (PAGE_SHIFT - SECTOR_SHIFT));
 	while (pages < most && places[pages] == places[0] + pages)
 		pages++;
 	return pages;

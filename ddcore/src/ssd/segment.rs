@@ -89,6 +89,12 @@ impl Segment {
         self.filled - self.written
     }
 
+    /// Returns whether no page has an owner. The data of the pages that were allocated so far is then
+    /// never read again, because an owner is added only to pages that have one.
+    pub const fn is_dead(&self) -> bool {
+        self.live == 0
+    }
+
     /// Allocates places for up to `pages` pages, if the segment is open. The owner stores their
     /// data in memory under the same lock.
     pub fn fill(&mut self, pages: u32) -> Range<u32> {
@@ -293,6 +299,30 @@ mod tests {
         assert_eq!(segment.vacate(), None);
         assert_eq!(segment.end_write(false), 10..16);
         assert_eq!(segment.vacate(), Some(16..16));
+    }
+
+    /// Pages of an open segment that are all removed need not be written. Pages that are put after
+    /// this was found are not affected, even if the others count as lost.
+    #[test]
+    fn dead_pages_of_an_open_segment_need_not_be_written() {
+        let mut segment = Segment::new(SIZE);
+        segment.open(1);
+        segment.fill(4);
+        assert!(!segment.is_dead());
+        (0..4).for_each(|_| segment.release());
+        assert_eq!(
+            (segment.begin_write(), segment.is_dead()),
+            (Some(0..4), true)
+        );
+        segment.fill(2);
+        assert_eq!(segment.end_write(false), 0..4);
+        assert_eq!(
+            (segment.data(4), segment.is_dead()),
+            (Data::InMemory, false)
+        );
+        assert_eq!(segment.begin_write(), Some(4..6));
+        assert_eq!(segment.end_write(true), 4..6);
+        assert_eq!(segment.data(4), Data::Written);
     }
 
     /// Pages that are removed before they are written are not written.

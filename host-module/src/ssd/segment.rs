@@ -137,9 +137,10 @@ impl Inner {
 
     /// Begins a write. Additional owners of the pages that are to be written are added to `pages`,
     /// which must be empty and have the capacity for all pages of a segment. Returns the first
-    /// place. Returns `None` if there is nothing to write; the segment then counts as not queued,
-    /// so that later pages queue it again.
-    pub(crate) fn next_write(&mut self, pages: &mut KVVec<Option<Page>>) -> Option<u32> {
+    /// place, and whether the pages need not be written, because none of them exists any more.
+    /// Returns `None` if there is nothing to write; the segment then counts as not queued, so that
+    /// later pages queue it again.
+    pub(crate) fn next_write(&mut self, pages: &mut KVVec<Option<Page>>) -> Option<(u32, bool)> {
         let Some(range) = self.life.begin_write() else {
             self.queued = false;
             return None;
@@ -149,7 +150,7 @@ impl Inner {
             // The capacity suffices for all pages of a segment.
             let _ = pages.push_within_capacity(page.and_then(Page::share));
         }
-        Some(range.start)
+        Some((range.start, self.life.is_dead()))
     }
 
     /// Ends a write. Pages that no longer wait are moved to `written`, whose capacity must suffice

@@ -88,7 +88,16 @@ impl Device {
         let mut written = KVVec::<Page>::with_capacity(size, quietly())?;
         let place = self.segment(segment);
         let stream = place.with(|inner| inner.stream());
-        while let Some(first) = place.with(|inner| inner.next_write(&mut pages)) {
+        while let Some((first, is_dead)) = place.with(|inner| inner.next_write(&mut pages)) {
+            if is_dead {
+                // Puts that were refused after they had got places, or pages that were read or
+                // flushed before they were written.
+                place.with(|inner| inner.end_write(false, &mut written));
+                self.unstage(pages.len());
+                written.clear();
+                pages.clear();
+                continue;
+            }
             let at = self.position(self.first_place(segment) + u64::from(first));
             let start = tracepoints::ssd_write_is_on().then(Instant::<Monotonic>::now);
             let result = self.disk.write(at, &pages, stream);
