@@ -48,6 +48,11 @@ impl Writer {
         self.weight.store(weight, Relaxed);
     }
 
+    /// Returns the sum of the weights of the session's pools in the SSD tier.
+    pub(crate) fn pools(&self) -> u64 {
+        self.pools.load(Relaxed)
+    }
+
     /// Sets the sum of the weights of the session's pools in the SSD tier.
     pub(crate) fn set_pools(&self, weights: u64) {
         self.pools.store(weights, Relaxed);
@@ -79,7 +84,7 @@ impl PoolWriter<'_> {
             spending: &self.spent.0[device.number],
             share: Share {
                 weight: self.weight.into(),
-                all: self.session.pools.load(Relaxed),
+                all: self.session.pools(),
             },
         };
         let now = ssd.nanoseconds();

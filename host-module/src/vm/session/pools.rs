@@ -38,8 +38,7 @@ impl Session {
 
     /// Returns a pool's part of `pages`, the entitlement of the VM in the SSD tier.
     pub(crate) fn ssd_entitlement(&self, pool: u32, pages: u64) -> u64 {
-        let weights = (0..self.pool_count()).map(|number| u64::from(self.ssd_share(number)));
-        part(pages, self.ssd_share(pool).into(), weights.sum())
+        part(pages, self.ssd_share(pool).into(), self.writer.pools())
     }
 
     /// Creates a pool and returns its number.
