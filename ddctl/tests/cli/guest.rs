@@ -62,6 +62,8 @@ fn set_store() {
         "container set-store nginx ssd",
         "container set-store nginx mem --json",
         "container set-store nginx disk",
+        "container set-store nginx hybrid --ssd-admit second",
+        "container set-store nginx hybrid --ssd-admit all --json",
         "set-weight nginx 5 --ssd 7",
     ]));
 }
