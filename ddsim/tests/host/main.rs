@@ -77,7 +77,7 @@ proptest! {
         mode in prop_oneof![3 => Just(Mode::Weighted), 1 => Just(Mode::Global)],
         capacity in 1u64..120,
         batch in 1u64..12,
-        orders in prop::collection::vec(any::<bool>(), VMS * POOLS),
+        orders in prop::collection::vec(0..3usize, VMS * POOLS),
         steps in prop::collection::vec(step(), 1..150),
     ) {
         let mut host = Host::new(capacity, batch, mode);
@@ -88,7 +88,7 @@ proptest! {
             prop_assert_eq!(host.add_vm(weight), vm);
             model.add_vm(weight);
             for pool in 0..POOLS {
-                let order = if orders.next() == Some(true) { Order::Small } else { Order::Aged };
+                let order = [Order::Small, Order::Aged, Order::Oldest][orders.next().unwrap_or(0)];
                 host.add_pool(vm, 10 + pool as u32, order);
                 model.add_pool(vm, 10 + pool as u32, order);
             }

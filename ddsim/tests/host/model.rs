@@ -373,6 +373,12 @@ impl Model {
                 let highest = (0..4).rev().find(|class| size(*class) > 0);
                 if small { Some(0) } else { highest }
             }
+            Order::Oldest => {
+                let oldest = (0..4).filter_map(|class| Some((self.oldest(id, class)?, class)));
+                oldest
+                    .min_by_key(|(at, _)| self.held[*at].came)
+                    .map(|(_, class)| class)
+            }
             // The age of a class is divided by four for each class below it, unless no page was
             // added to it while the content of all classes below was replaced eight times. Of
             // classes with the same age the lowest is chosen.
