@@ -185,6 +185,7 @@ impl Owner for Engine {
         session: &Session<Self>,
         run: &Run,
         pages: &mut [Option<Frame>],
+        _counted: usize,
     ) -> Option<(usize, u64)> {
         let own = &session.own;
         let pool = (own.number, run.pool);
@@ -495,7 +496,7 @@ impl Host {
             ..run(page)
         };
         let mut pages = [Some(Frame(None))];
-        let Some((_, stamp)) = session.put_on_ssd(&run, &mut pages) else {
+        let Some((_, stamp)) = session.put_on_ssd(&run, &mut pages, 1) else {
             // Discard any older copy of the page.
             discard(session, &mut self.batch, &run);
             return false;

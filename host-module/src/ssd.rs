@@ -239,10 +239,11 @@ impl Ssd {
     }
 
     /// Moves pages of a pool to places, as [`ddcore::host::Session::place`] says. `seed` returns the
-    /// seed of the checksum of the page with this index, and `writer` is the pool as a writer.
+    /// seed of the checksum of the page with this index, and `writer` is the pool as a writer, with
+    /// the number of pages that are counted for write budgets.
     pub(crate) fn place(
         &self,
-        writer: PoolWriter<'_>,
+        writer: (PoolWriter<'_>, usize),
         log: &Log,
         run: &Run,
         pages: &mut [Option<Page>],

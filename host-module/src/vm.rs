@@ -20,6 +20,7 @@ use crate::ffi::tracepoints;
 use crate::genl::send_event;
 use crate::memory::quietly;
 use crate::number::Number;
+use crate::ssd::writer::Spent;
 use crate::ssd::Ssd;
 use crate::tier::Tier;
 use crate::vm::allowance::Allowance;
@@ -64,6 +65,8 @@ pub(crate) struct Vm {
     ssd: Arc<Ssd>,
     /// The standing that the VM has published to the SSD tier, which is its weight.
     ssd_standing: Standing<Number>,
+    /// What the VM has spent of the write budgets of devices.
+    pub(crate) spent: Arc<Spent>,
     #[pin]
     current_session: SpinLock<CurrentSession<Arc<Session>>>,
     teardowns: Arc<Teardowns>,
@@ -124,6 +127,7 @@ impl Vm {
                 standing: Standing::new(),
                 ssd,
                 ssd_standing: Standing::new(),
+                spent: Arc::new(Spent::new(), quietly())?,
                 teardowns: Teardowns::new()?,
                 current_session <- new_spinlock!(CurrentSession::new(), "Vm::current_session"),
                 scratch <- ScratchList::new(),

@@ -74,6 +74,7 @@ pub trait Owner: Sized {
         _session: &Session<Self>,
         _run: &Run,
         _pages: &mut [Option<Self::Page>],
+        _counted: usize,
     ) -> Option<(usize, u64)> {
         None
     }

@@ -175,7 +175,9 @@ fn store_on_ssd<H: Host>(
             class: SSD_CLASS,
             ..*run
         };
-        let placed = session.put_on_ssd(&rest, &mut carried.pages[done..pages]);
+        // A run that the write budget does not permit must not use up a part of it.
+        let counted = if done == 0 { pages } else { 0 };
+        let placed = session.put_on_ssd(&rest, &mut carried.pages[done..pages], counted);
         let kept = placed.is_some_and(|(count, stamp)| {
             let part = Run {
                 pages: count as u16,

@@ -161,7 +161,9 @@ where
             return Some(0);
         };
         let run = step.run(pool, SSD_CLASS);
-        let (placed, stamp) = session.put_on_ssd(&run, step.pages())?;
+        let pages = step.pages();
+        let counted = pages.len();
+        let (placed, stamp) = session.put_on_ssd(&run, pages, counted)?;
         step.stretch.truncate(placed);
         Some(step.finish(session, shard, (ssd_list(pool), stamp)))
     });

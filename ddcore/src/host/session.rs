@@ -175,8 +175,15 @@ pub trait Session {
     /// number, and the stamp with which all of them are to enter the index, or `None` if there is
     /// no place.
     ///
-    /// `run` has the keys of the pages. An implementation without an SSD tier returns `None`.
-    fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> Option<(usize, u64)>;
+    /// `run` has the keys of the pages. `counted` pages are counted for the write budget of the
+    /// device: a run that is stored as a whole, in several steps, is counted in the first one.
+    /// An implementation without an SSD tier returns `None`.
+    fn put_on_ssd(
+        &self,
+        run: &Run,
+        pages: &mut [Option<Self::Page>],
+        counted: usize,
+    ) -> Option<(usize, u64)>;
 
     /// Replaces the pages of a run, which are in the SSD tier, by pages of memory with their data,
     /// or by none if the data is lost. Returns `false` if the pages cannot be read now. May sleep.

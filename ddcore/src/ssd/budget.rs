@@ -85,13 +85,13 @@ impl<N: Number> Spending<N> {
     }
 
     /// Notes pages that use up the share for `ns`. A writer that has used what others left has spent
-    /// its share of the next `most` nanoseconds at most.
+    /// its share of the next `most` nanoseconds, or of these pages, at most.
     fn add(&self, ns: u64, now: u64, most: u64) {
         let before = self.until.load();
         let until = before.max(now).saturating_add(ns);
         // A count that is lost between two processors is of no consequence.
         self.until
-            .swap(until.min(now.saturating_add(most).max(before)));
+            .swap(until.min(now.saturating_add(most.max(ns)).max(before)));
     }
 }
 
@@ -115,19 +115,31 @@ impl<N: Number> Budget<N> {
         self.page_ns.swap(SECOND.checked_div(pages).unwrap_or(0));
     }
 
-    /// Takes back pages that were counted and are not written. They still count as spent by their
-    /// writer, which has asked for more than there was room for.
-    pub fn give_back(&self, pages: u64) {
-        let page_ns = self.page_ns.load();
-        self.spent_until.subtract(pages.saturating_mul(page_ns));
+    /// Takes back what [`Budget::spend`] has returned, because the pages are not written. They still
+    /// count as spent by their writer.
+    pub fn give_back(&self, cost: u64) {
+        loop {
+            let before = self.spent_until.load();
+            // The budget may have been set in the meantime.
+            let after = before.saturating_sub(cost);
+            if self.spent_until.replace(before, after).is_ok() {
+                return;
+            }
+        }
     }
 
-    /// Returns whether a container of a VM may write `pages` at `now`, in nanoseconds, and counts
-    /// them if so. Takes constant time.
-    pub fn spend(&self, vm: Writer<'_, N>, container: Writer<'_, N>, pages: u64, now: u64) -> bool {
+    /// Counts pages that a container of a VM writes at `now`, in nanoseconds, and returns their cost,
+    /// or `None` if they may not be written. Takes constant time.
+    pub fn spend(
+        &self,
+        vm: Writer<'_, N>,
+        container: Writer<'_, N>,
+        pages: u64,
+        now: u64,
+    ) -> Option<u64> {
         let page_ns = self.page_ns.load();
         if page_ns == 0 {
-            return true;
+            return Some(0);
         }
         let cost = pages.saturating_mul(page_ns);
         let vm_cost = vm.share.time(cost);
@@ -147,12 +159,12 @@ impl<N: Number> Budget<N> {
             let after = before.max(now).saturating_add(cost);
             // What costs more than a second may be written when all before it is paid for.
             if after > now.saturating_add(most) && before > now {
-                return false;
+                return None;
             }
             if self.spent_until.replace(before, after).is_ok() {
                 vm.spending.add(vm_cost, now, of_share);
                 container.spending.add(own_cost, now, KEPT_OF_SHARE);
-                return true;
+                return Some(cost);
             }
         }
     }

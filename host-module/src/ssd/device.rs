@@ -407,13 +407,6 @@ impl Device {
         self.budget.set(pages);
     }
 
-    /// Returns pages to the write budget that were taken out of it and are not written.
-    pub(crate) fn unspend(&self, pages: usize) {
-        if pages > 0 {
-            self.budget.give_back(pages as u64);
-        }
-    }
-
     /// Counts a write that failed. After [`MOST_ERRORS`] of them the device has failed.
     pub(crate) fn write_failed(&self, ssd: &Ssd) {
         self.counts.write_errors.add(1);

@@ -88,10 +88,11 @@ impl Log {
     }
 
     /// Moves pages to places of the segment that the pool fills, as many as there is room for.
+    /// Counts `counted` pages for the write budget of the device if at least one page is moved.
     pub(crate) fn fill(
         &self,
         ssd: &Ssd,
-        writer: PoolWriter<'_>,
+        (writer, counted): (PoolWriter<'_>, usize),
         pages: &mut [Option<Page>],
         sums: &[u32],
     ) -> Filled {
@@ -112,13 +113,19 @@ impl Log {
                 None => Filled::Busy,
             };
         }
-        if !writer.spend(ssd, device, pages.len()) {
+        let cost = match counted {
+            0 => Some(0),
+            counted => writer.spend(ssd, device, counted),
+        };
+        let Some(cost) = cost else {
             device.unstage(pages.len());
             return Filled::OverBudget;
-        }
+        };
         let (count, sequence, is_open) = device.fill(*segment, pages, sums);
         device.unstage(pages.len() - count);
-        device.unspend(pages.len() - count);
+        if count == 0 && cost > 0 {
+            device.budget.give_back(cost);
+        }
         let full = if is_open { None } else { open.take() };
         drop(open);
         if let Some(OpenSegment { device, segment }) = full {

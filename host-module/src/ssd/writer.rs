@@ -8,6 +8,7 @@ use crate::ssd::Ssd;
 use ddcore::ssd::budget::{self, Share, Spending};
 use ddcore::ssd::place::MAX_DEVICES;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::Arc;
 
 /// What a session, or a pool of a session, has spent of the write budget of each device.
 pub(crate) struct Spent([Spending<Number>; MAX_DEVICES]);
@@ -25,16 +26,18 @@ pub(crate) struct Writer {
     weight: Atomic<u32>,
     /// The sum of the weights of its pools in the SSD tier.
     pools: Atomic<u64>,
-    spent: Spent,
+    /// What the VM has spent, in earlier sessions as well. Otherwise a VM could spend more than its
+    /// share by registering again.
+    spent: Arc<Spent>,
 }
 
 impl Writer {
-    /// Creates a writer without weight.
-    pub(crate) fn new() -> Self {
+    /// Creates a writer without weight, of a VM that has spent `spent`.
+    pub(crate) fn new(spent: Arc<Spent>) -> Self {
         Self {
             weight: Atomic::new(0),
             pools: Atomic::new(0),
-            spent: Spent::new(),
+            spent,
         }
     }
 
@@ -71,8 +74,9 @@ pub(crate) struct PoolWriter<'a> {
 }
 
 impl PoolWriter<'_> {
-    /// Returns whether `pages` may be written to a device now, and counts them.
-    pub(crate) fn spend(&self, ssd: &Ssd, device: &Device, pages: usize) -> bool {
+    /// Counts pages that are written to a device and returns their cost, or `None` if they may not
+    /// be written now.
+    pub(crate) fn spend(&self, ssd: &Ssd, device: &Device, pages: usize) -> Option<u64> {
         let vm = budget::Writer {
             spending: &self.session.spent.0[device.number],
             share: Share {
@@ -88,10 +92,10 @@ impl PoolWriter<'_> {
             },
         };
         let now = ssd.nanoseconds();
-        let may = device.budget.spend(vm, container, pages as u64, now);
-        if !may {
+        let cost = device.budget.spend(vm, container, pages as u64, now);
+        if cost.is_none() {
             device.counts.over_budget.add(pages as u64);
         }
-        may
+        cost
     }
 }

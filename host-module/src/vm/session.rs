@@ -21,6 +21,7 @@ use crate::tier::Tier;
 use crate::vm::charge::charged;
 use crate::vm::pool::Pool;
 use crate::vm::shard::{Memory, Shard};
+use crate::vm::Vm;
 use ddabi::answer::Eviction;
 use ddabi::name::Name;
 use ddabi::pool::{SsdAdmit, DEFAULT_POOL, MAX_POOLS};
@@ -97,11 +98,12 @@ impl Session {
     /// Creates a session with an empty default pool, for a VM with this number and this number of
     /// vCPUs.
     pub(crate) fn new(
-        (vm, vcpus): (u32, u32),
+        (vm, vcpus): (&Vm, u32),
         features: u64,
         tier: Arc<Tier>,
         ssd: Arc<Ssd>,
     ) -> Result<Arc<Self>> {
+        let writer = Writer::new(vm.spent.clone());
         let hasher = Hasher::new(random::number());
         let shard_bits = shard_bits(vcpus);
         let shards = KBox::pin_slice(|_| Shard::new(hasher), 1 << shard_bits, charged())?;
@@ -114,11 +116,11 @@ impl Session {
         let session = Arc::pin_init(
             try_pin_init!(Self {
                 id: random::number(),
-                vm,
+                vm: vm.number,
                 features,
                 tier,
                 ssd,
-                writer: Writer::new(),
+                writer,
                 holding: Holding::new(None)?,
                 hasher,
                 shard_bits,
@@ -233,7 +235,12 @@ impl ddcore::host::Session for Session {
         self.pool_slot(pool).map_or(SsdAdmit::All, Pool::ssd_admit)
     }
 
-    fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> Option<(usize, u64)> {
+    fn put_on_ssd(
+        &self,
+        run: &Run,
+        pages: &mut [Option<Page>],
+        counted: usize,
+    ) -> Option<(usize, u64)> {
         let pool = self.pool(run.pool)?;
         let log = &pool.log;
         let writer = PoolWriter {
@@ -243,7 +250,7 @@ impl ddcore::host::Session for Session {
         };
         let file = self.hasher.file(&run.file);
         let seed = |index| self.seed(file, index);
-        let placed = self.ssd.place(writer, log, run, pages, seed);
+        let placed = self.ssd.place((writer, counted), log, run, pages, seed);
         if self.ssd_share(run.pool) == 0 {
             // The pool was destroyed, or set to use another tier, after the call began.
             log.close(None);

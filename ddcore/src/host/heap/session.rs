@@ -184,8 +184,13 @@ impl<O: Owner> session::Session for Session<O> {
         O::share_page(self, held)
     }
 
-    fn put_on_ssd(&self, run: &Run, pages: &mut [Option<O::Page>]) -> Option<(usize, u64)> {
-        O::put_on_ssd(self, run, pages)
+    fn put_on_ssd(
+        &self,
+        run: &Run,
+        pages: &mut [Option<O::Page>],
+        counted: usize,
+    ) -> Option<(usize, u64)> {
+        O::put_on_ssd(self, run, pages, counted)
     }
 
     fn read_from_ssd(&self, run: &Run, pages: &mut [Option<O::Page>]) -> bool {

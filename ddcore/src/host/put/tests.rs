@@ -33,11 +33,13 @@ impl Page for Number {
 #[derive(Default)]
 struct Large;
 
-/// The setting of a session, and the number of its places.
+/// The setting of a session, the number of its places, and the number of pages that were counted
+/// for the write budget.
 #[derive(Default)]
 struct Own {
     admit: Cell<SsdAdmit>,
     places: Cell<u64>,
+    counted: Cell<usize>,
 }
 
 impl Owner for Large {
@@ -56,7 +58,13 @@ impl Owner for Large {
         session: &heap::Session<Self>,
         _run: &Run,
         pages: &mut [Option<Number>],
+        counted: usize,
     ) -> Option<(usize, u64)> {
+        let counts = &session.own.counted;
+        counts.set(counts.get() + counted);
+        // As in the module, a step places 32 pages at most.
+        let step = pages.len().min(32);
+        let pages = &mut pages[..step];
         let places = &session.own.places;
         for page in pages.iter_mut() {
             places.set(places.get() + 1);
@@ -108,12 +116,6 @@ impl Source<Number> for Results {
 
 /// Puts a run of four pages of each class. Returns the results.
 fn put(host: &heap::Host<Large>) -> Vec<Result<(), Refusal>> {
-    let vm = host.vm_list.borrow().vms()[0].clone();
-    let origin = Origin {
-        host,
-        vm: &*vm,
-        session: &vm.session,
-    };
     let runs: Vec<_> = (0..4u8)
         .map(|class| Run {
             index: u64::from(class) * 16,
@@ -122,6 +124,17 @@ fn put(host: &heap::Host<Large>) -> Vec<Result<(), Refusal>> {
             ..Run::default()
         })
         .collect();
+    put_runs(host, &runs)
+}
+
+/// Puts runs. Returns the results.
+fn put_runs(host: &heap::Host<Large>, runs: &[Run]) -> Vec<Result<(), Refusal>> {
+    let vm = host.vm_list.borrow().vms()[0].clone();
+    let origin = Origin {
+        host,
+        vm: &*vm,
+        session: &vm.session,
+    };
     let header = RequestHeader {
         magic: REQUEST_MAGIC,
         version: ABI_VERSION,
@@ -130,19 +143,19 @@ fn put(host: &heap::Host<Large>) -> Vec<Result<(), Refusal>> {
         ..RequestHeader::default()
     };
     let header = Header::parse(&header).unwrap();
-    let Ok(Request::Put(runs)) = Request::parse(&header, runs.as_bytes()) else {
+    let Ok(Request::Put(parsed)) = Request::parse(&header, runs.as_bytes()) else {
         panic!("the request is valid");
     };
     let mut results = Results(Vec::new());
-    let stored = store(&origin, &runs, &mut Carried::new(), &mut results);
-    let good = results.0.iter().filter(|result| result.is_ok());
-    assert_eq!(stored, 4 * good.count() as u64);
+    let stored = store(&origin, &parsed, &mut Carried::new(), &mut results);
+    let good = runs.iter().zip(&results.0);
+    let good = good.filter_map(|(run, result)| result.is_ok().then_some(u64::from(run.pages)));
+    assert_eq!(stored, good.sum::<u64>());
     results.0
 }
 
-/// With `second`, pages of class 0 get no place, and an older copy of them is removed.
-#[test]
-fn only_proven_pages_are_put_on_ssds() {
+/// Returns a host with a VM whose pool has no memory.
+fn host() -> (heap::Host<Large>, Arc<Vm<Large>>) {
     let tier = Arc::new(Tier::new(100));
     let mut session = heap::Session::new(tier.clone(), Hasher::new(1), Own::default());
     let pool = session.add_pool();
@@ -154,6 +167,13 @@ fn only_proven_pages_are_put_on_ssds() {
         session,
         standing: Standing::new(),
     });
+    (host, vm)
+}
+
+/// With `second`, pages of class 0 get no place, and an older copy of them is removed.
+#[test]
+fn only_proven_pages_are_put_on_ssds() {
+    let (host, vm) = host();
     let session = &vm.session;
     assert_eq!(put(&host), [Ok(()); 4]);
     assert_eq!(session.state().ssd(), 16);
@@ -162,4 +182,20 @@ fn only_proven_pages_are_put_on_ssds() {
     assert_eq!(put(&host), [refused, Ok(()), Ok(()), Ok(())]);
     assert_eq!(session.state().ssd(), 12);
     assert_eq!(session.own.places.get(), 16 + 12);
+}
+
+/// A run that is stored in several steps, as a whole or not at all, is counted for the write budget
+/// before the first step, so that the budget cannot run out after a part of it.
+#[test]
+fn a_run_is_counted_for_the_write_budget_as_a_whole() {
+    let (host, vm) = host();
+    let run = Run {
+        pages: 100,
+        ..Run::default()
+    };
+    assert_eq!(put_runs(&host, &[run]), [Ok(())]);
+    assert_eq!(
+        (vm.session.own.counted.get(), vm.session.own.places.get()),
+        (100, 100)
+    );
 }

@@ -149,7 +149,9 @@ impl Owner for World {
         session: &Session,
         run: &Run,
         pages: &mut [Option<Held>],
+        counted: usize,
     ) -> Option<(usize, u64)> {
+        assert_eq!(counted, pages.len());
         assert_eq!(usize::from(run.pages), pages.len());
         let memory = &session.own.memory;
         // Only pages up to the end of a segment get places. The next call places the remaining

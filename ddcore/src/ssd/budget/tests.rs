@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::number::tests::Plain;
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 use proptest::prelude::*;
 
 const ALL: Share = Share { weight: 1, all: 1 };
@@ -54,7 +54,7 @@ impl World {
             spending,
             share: *share,
         };
-        self.budget.spend(vm, container, pages, now)
+        self.budget.spend(vm, container, pages, now).is_some()
     }
 
     /// Has a container write as much as it may. Returns the number of pages.
@@ -104,8 +104,49 @@ fn pages_that_are_not_written_are_given_back() {
     let own = world.add(ALL, &[1], 1);
     let other = world.add(ALL, &[1], 1);
     assert!(world.write(own, 10, SECOND) && !world.write(other, 10, SECOND));
-    world.budget.give_back(10);
+    world.budget.give_back(SECOND);
     assert!(world.write(other, 10, SECOND));
+}
+
+#[test]
+fn a_budget_that_was_set_later_is_not_given_back_more_than_was_spent() {
+    let mut world = World::new(0);
+    let own = world.add(ALL, &[1], 1);
+    assert!(world.write(own, 5, SECOND));
+    world.budget.set(10);
+    world.budget.give_back(5 * SECOND);
+    assert!(world.write(own, 1, SECOND));
+}
+
+/// A run of pages can cost a writer of little weight more than its share of a second.
+#[test]
+fn weights_hold_for_runs_that_cost_more_than_a_second() {
+    const RUN: u64 = 32;
+    for (rate, weights) in [
+        (5120, &[900, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1][..]),
+        (150, &[60, 10, 10, 10, 10]),
+    ] {
+        let mut world = World::new(rate);
+        let all = weights.iter().sum();
+        for &weight in weights {
+            world.add(Share { weight, all }, &[1], 1);
+        }
+        let mut written = vec![0; weights.len()];
+        for now in (SECOND..200 * SECOND).step_by(SECOND as usize / 100) {
+            // The writers of little weight come first.
+            for writer in (0..weights.len()).rev() {
+                while world.write(writer, RUN, now) {
+                    written[writer] += RUN;
+                }
+            }
+        }
+        let part = written[0] as f64 / written.iter().sum::<u64>() as f64;
+        let wanted = weights[0] as f64 / all as f64;
+        assert!(
+            (part - wanted).abs() <= 0.06,
+            "{part} of {wanted} at {rate}"
+        );
+    }
 }
 
 #[test]
