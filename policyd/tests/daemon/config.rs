@@ -93,6 +93,16 @@ fn what_has_no_effect_is_refused() {
             format!("line 4, column 1: `disk_ms` has no effect {when}\n")
         );
     }
+    for key in ["cache_floor", "cache_ceiling"] {
+        assert_eq!(
+            container(&format!("{key} = \"10%\"\nweight = 5")),
+            format!(
+                "line 4, column 1: `{key}` has no effect without `target`, `class` or `priority`\n"
+            )
+        );
+        let told = container(&format!("{key} = \"10%\"\nclass = \"silver\""));
+        assert!(told.starts_with("Config"), "{told}");
+    }
     let told = container("disk_ms = 4\nstore = \"hybrid\"\nclass = \"gold\"");
     assert!(told.contains("disk_ms: Some"), "{told}");
     // Bounds and targets of a container in both tiers apply to the memory tier.
@@ -161,13 +171,15 @@ fn a_key_that_is_there_twice_is_told_with_both_lines() {
 fn no_more_is_promised_than_there_is() {
     let two = |second: &str| {
         problems(&format!(
-            "[[container]]\nname = \"a\"\ncgroup = \"/a\"\ncache_floor = \"90%\"\n\
-             [[container]]\nname = \"b\"\ncgroup = \"/b\"\ncache_floor = \"{second}\"\n"
+            "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n\
+             cache_floor = \"90%\"\n\
+             [[container]]\nname = \"b\"\ncgroup = \"/b\"\nclass = \"gold\"\n\
+             cache_floor = \"{second}\"\n"
         ))
     };
     assert_eq!(
         two("90%"),
-        "line 5, column 1: `cache_floor` of this container and of those before it are 180% of the VM's \
+        "line 6, column 1: `cache_floor` of this container and of those before it are 180% of the VM's \
          share together\n"
     );
     assert!(two("10%").starts_with("Config"));

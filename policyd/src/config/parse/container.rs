@@ -181,14 +181,20 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
     let unmanaged = (!container.manage_memory, "without `manage_memory = true`");
     let with_store = format!("with `store = \"{}\"`", container.store.name());
     let with_store = with_store.as_str();
-    // Targets divide the memory tier, so that a store without memory needs none.
-    let uncached = (!container.store.has_memory(), with_store);
+    let is_controlled = container.is_controlled();
+    let without_need = "without `target`, `class` or `priority`";
+    // Targets divide the memory tier, so that a store without memory needs none. The share of a
+    // container with a fixed weight is that of its weight.
+    let undivided = match container.store.has_memory() {
+        true => (!is_controlled, without_need),
+        false => (true, with_store),
+    };
     let on_ssd = (container.store == Store::Ssd, with_store);
     let off_ssd = (!container.store.has_ssd(), with_store);
     // The time of the disk matters only where the weight in the SSD tier is chosen.
-    let is_chosen = container.store == Store::Hybrid && container.is_controlled();
+    let is_chosen = container.store == Store::Hybrid && is_controlled;
     let when = match container.store {
-        Store::Hybrid => "without `target`, `class` or `priority`",
+        Store::Hybrid => without_need,
         _ => with_store,
     };
     for (key, (is_useless, when)) in [
@@ -197,8 +203,8 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
         ("target", on_ssd),
         ("memory_ceiling", unmanaged),
         ("memory_floor", unmanaged),
-        ("cache_ceiling", uncached),
-        ("cache_floor", uncached),
+        ("cache_ceiling", undivided),
+        ("cache_floor", undivided),
         ("ssd_weight", off_ssd),
         ("ssd_admit", off_ssd),
     ] {
