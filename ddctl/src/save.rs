@@ -18,7 +18,7 @@ use std::{
 
 /// Note on weights that are not saved.
 pub(crate) const NOT_SAVED: &str =
-    "The setting is lost when the VM or ddhostd restarts; `--save` makes it permanent";
+    "The setting is lost when the VM ends or ddhostd applies its file; `--save` makes it permanent";
 
 /// Result of saving settings.
 pub(crate) struct Saved {

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use ddabi::ssd::Waiting;
 use ddconf::size::show_pages;
 use ddnl::{
-    ConfigChange, Device,
+    ConfigChange, Device, HostControl,
     reply::{device_state_word, waiting_word},
 };
 use ddvm::{
@@ -43,7 +43,7 @@ pub(crate) enum Verb {
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
-    "\n  ddctl ssd add /dev/nvme0n1p3",
+    "\n  ddctl ssd add /dev/nvme0n1p3 --write-budget 0.5dwpd",
     "\n  ddctl ssd add /dev/disk/by-id/nvme-eui.0025388b710116a1 --save",
 ))]
 pub(crate) struct AddArguments {
@@ -53,6 +53,9 @@ pub(crate) struct AddArguments {
     /// Add the device even if it contains data
     #[arg(long)]
     force: bool,
+    /// Limit of writes to the device, as for `ddctl ssd set`; without it, writes are not limited
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    write_budget: Option<Rate>,
     /// Keep it: write it into /etc/doubledecker/host.toml for ddhostd
     #[arg(long, conflicts_with = "force")]
     save: bool,
@@ -164,15 +167,47 @@ fn add(context: &mut Context<'_>, arguments: &AddArguments) -> Result<()> {
     }
     let system = context.system;
     let editor = edit(context, arguments.save, |editor| {
-        editor.change(|file| file.set_device(path, is_it(system, path), None))
+        editor.change(|file| file.set_device(path, is_it(system, path), arguments.write_budget))
     })?;
     let id = host.control.add_device(path)?;
-    let text = format!("Added {path} to the SSD tier as device {id}\n");
+    let mut text = format!("Added {path} to the SSD tier as device {id}\n");
+    let budget = match arguments.write_budget {
+        None => None,
+        Some(rate) => match limit_new(&mut *host.control, id, rate) {
+            Ok(pages) => Some(pages),
+            // A device that was to have a limit must not be written without one.
+            Err(error) => {
+                eviction::remove_device(system, &mut *host.control, id)?;
+                return Err(error.hint("the device was not added"));
+            }
+        },
+    };
+    text += &budget.map_or_else(String::new, |pages| limited(path, pages));
     finish(context, editor, text, |saved| DeviceReport {
         device: id,
         path: path.clone(),
+        write_budget_pages: budget,
         saved,
     })
+}
+
+/// Sets the write budget of a device that was just added. Returns it in pages a second.
+fn limit_new(control: &mut dyn HostControl, id: u32, rate: Rate) -> Result<u64> {
+    let devices = control.devices()?;
+    let pages = rate.pages(find(&devices, &id.to_string())?.stats.places);
+    control.set_write_budget(id, pages)?;
+    Ok(pages)
+}
+
+/// Returns the message about a write budget in pages a second, where 0 means no limit.
+fn limited(path: &str, pages: u64) -> String {
+    match pages {
+        0 => format!("Writes to {path} are not limited\n"),
+        _ => format!(
+            "Writes to {path} are limited to {} a second\n",
+            show_pages(pages)
+        ),
+    }
 }
 
 fn if_not_needed(arguments: &AddArguments) -> String {
@@ -211,6 +246,7 @@ fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> 
     finish(context, editor, text, |saved| DeviceReport {
         device: device.id,
         path: device.path.clone(),
+        write_budget_pages: None,
         saved,
     })
 }
@@ -332,14 +368,7 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
     if let Some((device, rate)) = budget {
         let pages = rate.pages(device.stats.places);
         host.control.set_write_budget(device.id, pages)?;
-        text += &match pages {
-            0 => format!("Writes to {} are not limited\n", device.path),
-            _ => format!(
-                "Writes to {} are limited to {} a second\n",
-                device.path,
-                show_pages(pages)
-            ),
-        };
+        text += &limited(&device.path, pages);
         report.device = Some(device.id);
         report.write_budget_pages = Some(pages);
     }

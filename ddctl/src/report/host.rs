@@ -89,6 +89,9 @@ pub(crate) struct DeviceReport {
     pub device: u32,
     /// Path of the device.
     pub path: String,
+    /// Pages that may be written to it in a second, if `add` set a limit; 0 means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_budget_pages: Option<u64>,
     /// Path of the file in which it was saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved: Option<PathBuf>,

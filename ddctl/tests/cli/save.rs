@@ -165,6 +165,28 @@ fn devices_are_kept() {
     assert!(world.host.with(|state| state.devices.is_empty()));
 }
 
+/// There is no moment at which the file has the device without its limit, and a device that cannot
+/// be limited is not left in the tier.
+#[test]
+fn a_device_is_added_with_its_write_budget() {
+    let world = World::host();
+    world.file("/dev/nvme0n1", "");
+    world.file(FILE, "");
+    let runs = world.runs(&[
+        "ssd add /dev/nvme0n1 --write-budget 1e12dwpd --save",
+        "ssd list",
+        "ssd add /dev/nvme0n1 --write-budget 20M --save --json",
+        "ssd remove 0 --save",
+        "ssd add /dev/nvme0n1 --write-budget 0.5dwpd --save",
+    ]);
+    assert_snapshot!(plain(&world, &runs));
+    let entry = "\n[[ssd.device]]\npath = \"/dev/nvme0n1\"\nwrite-budget = \"0.5dwpd\"\n";
+    assert_eq!(text(&world), entry);
+    let budget = world.host.with(|state| state.devices[0].stats.write_budget);
+    // Half of the 2^18 pages of the device, divided by the seconds of a day.
+    assert_eq!(budget, 1);
+}
+
 /// The file may have another name of the device than the module.
 #[test]
 fn a_device_has_one_entry_by_all_its_names() {

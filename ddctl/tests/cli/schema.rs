@@ -101,7 +101,7 @@ fn every_output_follows_the_schema() {
     run(&host, "set-weight", "web mail 70 --ssd 20");
     run(&guest, "set-weight", "nginx 70");
     run(&host, "set-capacity", "1G");
-    run(&host, "ssd add", "/dev/nvme0n1");
+    run(&host, "ssd add", "/dev/nvme0n1 --write-budget 20M");
     run(&host, "ssd list", "");
     run(&host, "ssd set", "--deadline 50 --wait host");
     run(&host, "ssd remove", "0");
