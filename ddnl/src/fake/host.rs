@@ -222,6 +222,10 @@ impl HostControl for FakeHost {
 
     fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()> {
         self.change(|state| {
+            if pages > 1_000_000_000 {
+                let words = "the write budget is more than 10^9 pages in a second";
+                return Err(refused(22, words));
+            }
             let is_it = |other: &&mut Device| other.id == device;
             let device = state.devices.iter_mut().find(is_it);
             let device = device.ok_or_else(|| not_found("there is no such device".into()))?;
