@@ -39,7 +39,8 @@ for program in ddctl ddhostd policyd; do
     done
     bash -n "/usr/share/bash-completion/completions/$program.bash"
 done
-for file in doubledecker.json doubledecker.rules.yml prometheus.yml; do
+for file in doubledecker-guests.yml doubledecker-hosts.yml doubledecker.json \
+    doubledecker.rules.yml prometheus.yml; do
     [ -s "/usr/share/doubledecker/$file" ] || fail "/usr/share/doubledecker/$file is missing"
 done
 # Problems of other units do not count.
