@@ -17,7 +17,7 @@ use ddscenarios::Patches;
 use crate::{
     cache,
     chroot::Chroot,
-    emulator, initrd, modules, progress, root, selftests,
+    emulator, initrd, modules, monitoring, progress, root, selftests,
     suite::{KernelArgs, Suite},
     tools,
     tree::Kernel,
@@ -105,6 +105,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         root: base.join("root.erofs"),
         opt,
         debian,
+        prometheus: monitoring::prometheus,
     })
 }
 

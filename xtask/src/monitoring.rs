@@ -2,6 +2,8 @@
 
 //! `monitoring`: tries metrics, alerts and dashboard with Debian's Prometheus.
 
+mod queries;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -22,13 +24,16 @@ const DIRECTORY: &str = "packaging/monitoring";
 
 pub(crate) fn run(_: &Args) -> Result<bool> {
     package::install_missing()?;
-    let root = root::monitoring()?;
-    let promtool = launcher(&root, "promtool")?;
-    let prometheus = launcher(&root, "prometheus")?;
+    let promtool = launcher(&root::monitoring()?, "promtool")?;
+    let prometheus = prometheus()?;
+    let queries = workspace::target().join("monitoring/queries.yml");
+    fs::write(&queries, queries::as_rules()?)?;
+    let queries = queries.display().to_string();
     let mut failed = Vec::new();
     for (name, arguments) in [
         ("rules", ["check", "rules", "doubledecker.rules.yml"]),
         ("alerts", ["test", "rules", "doubledecker.rules.test.yml"]),
+        ("queries", ["check", "rules", &queries]),
         ("config", ["check", "config", "prometheus.yml"]),
     ] {
         let mut command = Command::new(&promtool);
@@ -55,6 +60,11 @@ pub(crate) fn run(_: &Args) -> Result<bool> {
     }
     println!("no complaints");
     Ok(true)
+}
+
+/// Returns a program that runs Debian's Prometheus on this machine's files.
+pub(crate) fn prometheus() -> Result<PathBuf> {
+    launcher(&root::monitoring()?, "prometheus")
 }
 
 /// Writes a script that runs a program of another root directory on the files of this machine.
@@ -127,22 +137,20 @@ mod tests {
         }
     }
 
+    /// The labels `host` and `vm_name` join series of guests with those of their hosts.
     #[test]
-    fn labels_in_the_dashboard_are_exported() {
-        let tables = text("docs/metrics.md");
-        let labels: BTreeSet<&str> = tables
-            .lines()
-            .filter(|line| line.starts_with("| `"))
-            .filter_map(|line| line.split(" | ").nth(2))
-            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
-            .chain(["instance"])
-            .collect();
-        for label in found(
-            r"\{\{([a-z_]+)\}\}",
-            &text("packaging/monitoring/doubledecker.json"),
-        ) {
-            assert!(labels.contains(label), "nothing has the label {label}");
+    fn guests_have_labels_that_their_hosts_have() {
+        let read = |side: &str| text(&format!("{DIRECTORY}/doubledecker-{side}.yml"));
+        let (hosts, guests) = (read("hosts"), read("guests"));
+        let known = found("(?m)^    host: (.+)$", &hosts);
+        assert!(known.len() > 1, "{known:?}");
+        let entries = guests.split("- targets:").skip(1);
+        for entry in entries.clone() {
+            let host = found("(?m)^    host: (.+)$", entry);
+            assert!(host.len() == 1 && host.is_subset(&known), "{entry}");
+            assert_eq!(found("(?m)^    vm_name: (.+)$", entry).len(), 1, "{entry}");
         }
+        assert!(entries.count() > known.len());
     }
 
     /// An alert without a test may never fire, or always, and one without a text is of little help.

@@ -37,6 +37,8 @@ pub struct Artifacts {
     /// Makes the read-only image of a whole Debian with systemd and servers, a layer over `root`,
     /// if it does not exist yet (see [`crate::GuestConfig::debian`]).
     pub debian: fn() -> Result<PathBuf>,
+    /// Makes a program that runs Debian's Prometheus on this machine, if it does not exist yet.
+    pub prometheus: fn() -> Result<PathBuf>,
 }
 
 /// An emulator inside a root directory. It is started by the dynamic loader of that root without

@@ -43,6 +43,7 @@ pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
 pub use guest::{Guest, GuestConfig, GuestDisk, System};
 pub use lab::{Lab, LabConfig};
 pub use machine::{GUEST_MODULE, HOST_MODULE, MODULES, Machine, SELFTESTS, mutated_modules};
+pub use process::Process;
 pub use read::ReadSpec;
 pub use report::Target;
 pub use running::Running;

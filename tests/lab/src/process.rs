@@ -21,14 +21,18 @@ use crate::vitals::Emulator;
 /// The kernel sends the parent-death signal when the *thread* that started the child ends, so that
 /// a separate thread owns the child.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     pid: Pid,
     exit: Arc<Mutex<Option<ExitStatus>>>,
 }
 
 impl Process {
     /// Starts `argv` with both output streams going to `log`.
-    pub(crate) fn start(argv: &[String], env: &[(String, String)], log: fs::File) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if `setpriv` cannot be run. A program that does not exist is seen as its end.
+    pub fn start(argv: &[String], env: &[(String, String)], log: fs::File) -> Result<Self> {
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "--"])
@@ -57,7 +61,11 @@ impl Process {
     }
 
     /// Returns how it ended, or `None` while it runs.
-    pub(crate) fn exit(&self) -> Option<ExitStatus> {
+    ///
+    /// # Panics
+    ///
+    /// Panics if a thread panicked with the lock, which none does.
+    pub fn exit(&self) -> Option<ExitStatus> {
         *self.exit.lock().expect("no thread panics with this lock")
     }
 
@@ -79,7 +87,11 @@ impl Process {
     }
 
     /// Kills it.
-    pub(crate) fn kill(&self) {
+    ///
+    /// # Panics
+    ///
+    /// See [`Process::exit`].
+    pub fn kill(&self) {
         // Under the lock, and before it is reaped, its process id cannot be reused.
         let exit = self.exit.lock().expect("no thread panics with this lock");
         if exit.is_none() {

@@ -196,6 +196,15 @@ impl Context {
         Ok(lab)
     }
 
+    /// Returns a program that runs Prometheus on this machine, which is the test runner.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be installed. The error names the package.
+    pub fn prometheus(&self) -> Result<PathBuf> {
+        (self.artifacts.prometheus)().context("Debian's package prometheus cannot be installed")
+    }
+
     /// Boots a lab with parameters of the scenario, in place of the shared one.
     ///
     /// # Errors
@@ -372,6 +381,7 @@ mod tests {
             root: PathBuf::new(),
             opt: PathBuf::new(),
             debian: || Ok(PathBuf::new()),
+            prometheus: || Ok(PathBuf::new()),
         };
         Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {
             name: "fake",

@@ -30,6 +30,7 @@ mod memory;
 mod meter;
 mod migration;
 mod modules;
+mod monitoring;
 mod mutations;
 mod nodes;
 mod offload;
@@ -67,6 +68,7 @@ mod work;
 
 use ddlab::{Scenario, ddctl};
 
+pub use monitoring::dashboard::{Query, dashboard};
 pub use patched::{Patches, every_build, patched_builds};
 
 /// Returns the scenarios of every run. The longest come first, so that parallel labs end at about
@@ -110,6 +112,7 @@ pub fn by_name() -> &'static [Scenario] {
         offload::OFFLOAD,
         skew::SKEW,
         sla::SLA,
+        monitoring::MONITORING,
         systemd::SYSTEMD,
         tenants::TENANTS,
         rootless::ROOTLESS,

@@ -35,11 +35,11 @@ const SIGHUP: i32 = 1;
 
 /// A container: the data that it reads, and the fraction of its repeated reads that must hit at the
 /// host.
-struct Service {
-    name: &'static str,
-    profile: Profile,
-    set_mib: u64,
-    hit_ratio: Option<f64>,
+pub(crate) struct Service {
+    pub(crate) name: &'static str,
+    pub(crate) profile: Profile,
+    pub(crate) set_mib: u64,
+    pub(crate) hit_ratio: Option<f64>,
 }
 
 /// The shop needs half of the tier and the mail a fifth; the batch has no hits.
@@ -99,7 +99,6 @@ fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
     let mut loads = Vec::new();
     for service in &SERVICES {
-        guest.cgroup(service.name, &[("memory.max", LIMIT)])?;
         loads.push(service.start(&guest)?);
     }
     guest.write_file(FILE, file(false))?;
@@ -134,13 +133,15 @@ impl Service {
     }
 
     /// Returns its file, as its load would make it.
-    fn file(&self) -> FileSpec {
+    pub(crate) fn file(&self) -> FileSpec {
         let sets = self.load("").sets();
         let file = &sets[0].files()[0];
         FileSpec::new(file.path.display().to_string(), file.len, 1)
     }
 
-    fn start(&self, guest: &Guest) -> Result<Running> {
+    /// Starts its load in a cgroup of its name, on the disk at `/mnt`.
+    pub(crate) fn start(&self, guest: &Guest) -> Result<Running> {
+        guest.cgroup(self.name, &[("memory.max", LIMIT)])?;
         let words = ["ddload".to_owned()].into_iter();
         let words = words.chain(self.load("/mnt/").arguments());
         guest.spawn(&Command::new(words).cgroup(self.name))

@@ -8,6 +8,7 @@ pub(crate) mod deferral;
 pub(crate) mod device;
 mod endurance;
 pub(crate) mod faults;
+pub(crate) mod faulty;
 pub(crate) mod hybrid;
 
 use anyhow::{Context as _, Result, ensure};

@@ -5,15 +5,12 @@
 
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, FileSpec, Guest, Machine, Scenario, Target, Throttle, wait};
+use anyhow::{Result, ensure};
+use ddlab::{Context, FileSpec, Scenario, Target, Throttle, wait};
 
-use super::{
-    device::{Device, REQUEST_US, Stats},
-    read, set_store,
-};
+use super::{faulty::Faulty, read, set_store};
 use crate::{
-    accounting, ddctl, mapper,
+    accounting, ddctl,
     stage::{self, Stage, percent},
 };
 
@@ -25,89 +22,12 @@ pub(crate) const FAULTS: Scenario = Scenario {
     run,
 };
 
-const DEVICE_MIB: u64 = 96;
 const FILE: u64 = 24 << 20;
-/// Name of the device in the device mapper.
-const NAME: &str = "cache";
 /// Milliseconds of a stall, many times the deadline.
 const STALL_MS: u64 = 5000;
 
-/// The device of the device mapper, and the device below it.
-struct Faulty<'a> {
-    host: &'a Machine,
-    below: String,
-    sectors: u64,
-    device: Device,
-}
-
-impl<'a> Faulty<'a> {
-    fn add(host: &'a Machine) -> Result<Self> {
-        let below = Device::make(host, DEVICE_MIB, REQUEST_US)?;
-        for module in ["dm-flakey", "dm-delay"] {
-            host.exec_ok(["modprobe", module])?;
-        }
-        let sectors = mapper::sectors(host, &below)?;
-        mapper::create(host, NAME, &format!("0 {sectors} linear {below} 0"))?;
-        let device = Device::add_path(host, format!("/dev/mapper/{NAME}"))?;
-        Ok(Self {
-            host,
-            below,
-            sectors,
-            device,
-        })
-    }
-
-    /// Replaces the target of the device. `{}` in `target` stands for the device below.
-    fn turn_into(&self, target: &str) -> Result<()> {
-        let target = target.replace("{}", &format!("{} 0", self.below));
-        let table = format!("0 {} {target}", self.sectors);
-        mapper::run(self.host, &format!("suspend --noflush {NAME}"))?;
-        mapper::run(self.host, &format!("load {NAME} --table '{table}'"))?;
-        mapper::run(self.host, &format!("resume {NAME}"))
-    }
-
-    /// Makes it work without faults.
-    fn heal(&self) -> Result<()> {
-        self.turn_into("linear {}")
-    }
-
-    /// Makes it fail in one way, all the time.
-    fn fail(&self, features: &str) -> Result<()> {
-        let count = features.split(' ').count();
-        self.turn_into(&format!("flakey {{}} 0 600 {count} {features}"))
-    }
-
-    fn stats(&self) -> Result<Stats> {
-        self.device.stats(self.host)
-    }
-
-    /// Returns the number of read requests that the device has ended.
-    fn read_requests(&self) -> Result<u64> {
-        let number = format!("stat -c %Hr:%Lr {}", self.device.path());
-        let stat = self
-            .host
-            .shell(format!("cat /sys/dev/block/$({number})/stat"))?;
-        let first = stat
-            .split_whitespace()
-            .next()
-            .context("the device's statistics are empty")?;
-        first.parse().context("the number of reads is invalid")
-    }
-
-    /// Reads the file until the device is trusted, which takes some good reads.
-    fn recover(&self, guest: &Guest, file: &FileSpec) -> Result<()> {
-        wait::until("the device has recovered", || {
-            read(guest, file)?;
-            Ok((self.device.state(self.host)? == "active").then_some(()))
-        })
-    }
-}
-
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    // The kernel's messages about a failing device.
-    for known in ["I/O error", "dm-flakey", "device-mapper"] {
-        context.allow_console(known);
-    }
+    Faulty::allow_console(context);
     let file = FileSpec::new("file", FILE, 1);
     let stage = Stage::set(context, 64)?;
     let host = stage.host();
@@ -145,7 +65,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let before = faulty.stats()?;
     read(&guest, &file)?;
     ensure!(faulty.stats()?.read_errors > before.read_errors);
-    ensure!(faulty.device.state(host)? == "suspect");
+    ensure!(faulty.state()? == "suspect");
     faulty.heal()?;
     faulty.recover(&guest, &file)?;
 
@@ -166,16 +86,15 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     faulty.fail("error_writes")?;
     wait::until("the device has failed", || {
         read(&guest, &file)?;
-        Ok((faulty.device.state(host)? == "failed").then_some(()))
+        Ok((faulty.state()? == "failed").then_some(()))
     })?;
     ensure!(faulty.stats()?.write_errors > 0);
     read(&guest, &file)?;
     faulty.heal()?;
-    ddctl::run(host, &format!("ssd remove {}", faulty.device.path()))?;
+    faulty.remove()?;
     read(&guest, &file)?;
     accounting::check(host)?;
-    mapper::run(host, &format!("remove {NAME}"))?;
-    faulty.device.forget(host)?;
+    faulty.forget()?;
     Ok(vec![
         // One flip in 256 changes nothing.
         Target::at_least(
