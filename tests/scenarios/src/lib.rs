@@ -42,6 +42,7 @@ mod policies;
 mod policy;
 mod reboot;
 mod reclaim;
+mod recorders;
 mod refused;
 mod rootless;
 mod scarce;

@@ -64,7 +64,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         targets.extend(read_thrice(&guest, &xfs, &file)?);
         targets.push(read_persistent(&guest)?);
     }
-    tracepoints::count(&stage, (&guest, NAME), ("/ext4/small", &small), READER)?;
+    tracepoints::count(
+        &stage,
+        (&guest, NAME),
+        ("/ext4/small", &small),
+        READER,
+        !quick,
+    )?;
     agree(&stage, &guest)?;
     tracepoints::unload(&guest)?;
     Ok(targets)

@@ -9,6 +9,7 @@ use ddlab::{Command, FileSpec, Guest, Machine, ReadSpec, Running, wait};
 use crate::{
     accounting,
     ddctl::{self, GuestCounters, PoolStats},
+    recorders::Recorders,
     stage::{self, GUEST, HOST, Stage},
     sums::Sums,
 };
@@ -34,12 +35,13 @@ const OF_GUEST: &[(&str, &str, &str)] = &[
 ];
 
 /// Reads, drops, refuses, evicts and truncates pages of `file`, which is at `path` in the guest
-/// `name`, and compares events with counters.
+/// `name`, and compares events with counters. With `records`, perf and trace-cmd record them too.
 pub(crate) fn count(
     stage: &Stage<'_>,
     (guest, name): (&Guest, &str),
     (path, file): (&str, &FileSpec),
     reader: &str,
+    records: bool,
 ) -> Result<()> {
     let host = stage.host();
     // bpftrace needs the kernel's types, which kernels with checks are built without.
@@ -52,6 +54,10 @@ pub(crate) fn count(
         Sums::start(host, HOST, OF_HOST)?,
         Sums::start(guest, GUEST, OF_GUEST)?,
     ];
+    let recorders = match records {
+        true => Some(Recorders::start(host, PAGE)?),
+        false => None,
+    };
     let before = (totals(stage, name)?, ddctl::counters(guest)?);
 
     let read = || stage::read(guest, &ReadSpec::new(path).cgroup(reader), file);
@@ -72,6 +78,9 @@ pub(crate) fn count(
     let [of_host, of_guest] = sums;
     host_agrees(&of_host, &pools)?;
     guest_agrees(&of_guest, &counted)?;
+    if let Some(recorders) = recorders {
+        recorders.end(&of_host)?;
+    }
     of_host.end()?;
     of_guest.end()?;
 
