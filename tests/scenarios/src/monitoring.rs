@@ -105,7 +105,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ],
     )?);
     watch.is_up()?;
-    watch.moves()?;
+    watch.moves(host)?;
     watch.draws()?;
     watch.is_calm()?;
     let site = Site {
@@ -180,7 +180,6 @@ impl Watch {
     fn moves_in_memory(&self) -> Result<()> {
         for series in [
             "ddhostd_hypercalls_total{host=\"l1\"}",
-            "ddhostd_evicted_bytes_total{host=\"l1\"}",
             "ddhostd_vm_hit_bytes_total{vm_name=\"one\"}",
             "ddhostd_vm_put_bytes_total{vm_name=\"one\"}",
             "ddhostd_container_hit_bytes_total{vm_name=\"one\",container=\"shop\",store=\"mem\"}",
@@ -194,11 +193,17 @@ impl Watch {
     }
 
     /// Waits until all figures move, those of the SSD tier as well.
-    fn moves(&self) -> Result<()> {
+    fn moves(&self, host: &Machine) -> Result<()> {
         self.moves_in_memory()?;
+        // Pages are evicted from then on.
+        wait::until("the tier is full", || {
+            let host = ddctl::host(host)?;
+            Ok((host.used_pages * 100 >= host.capacity_pages * 95).then_some(()))
+        })?;
         for series in [
             "ddhostd_container_put_bytes_total{vm_name=\"one\",container=\"archive\",store=\"ssd\"}",
             "ddhostd_ssd_written_bytes_total{host=\"l1\",path=\"/dev/mapper/cache\"}",
+            "ddhostd_evicted_bytes_total{host=\"l1\"}",
         ] {
             let found = self.sees(&format!("rate({series}[30s]) > 0"))?;
             ensure!(found.len() == 1, "{series}: {found:?}");
