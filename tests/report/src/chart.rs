@@ -33,6 +33,16 @@ use maud::{Markup, html};
 /// Width of every chart, in units of which a letter has about seven: some 60 letters.
 const WIDTH: f64 = 440.0;
 
+/// Returns a chart with a title above it, which has as many lines as it needs.
+fn titled(title: &str, height: f64, content: &Markup) -> Markup {
+    html! {
+        figure {
+            figcaption { b { (title) } }
+            (picture(title, height, content))
+        }
+    }
+}
+
 /// Returns a picture of a height with a description for readers who cannot see it.
 fn picture(about: &str, height: f64, content: &Markup) -> Markup {
     html! {

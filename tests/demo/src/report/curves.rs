@@ -62,7 +62,7 @@ pub(crate) fn shares<'a>(
 /// Returns a panel with a container's part of the cache.
 pub(crate) fn own_share(recording: &Recording, track: &ContainerTrack, number: usize) -> Panel {
     Panel {
-        title: format!("{} / {}", track.vm, track.name),
+        title: format!("{} / {} (MiB)", track.vm, track.name),
         height: 74.0,
         most: None,
         series: vec![
@@ -90,7 +90,7 @@ pub(crate) fn own_work(track: &ContainerTrack, number: usize) -> Panel {
         .iter()
         .map(|work| (work.at, work.interval.rate()));
     Panel {
-        title: format!("{} / {}", track.vm, track.name),
+        title: format!("{} / {} (requests/s)", track.vm, track.name),
         height: 74.0,
         most: None,
         series: vec![Series {

@@ -105,11 +105,7 @@ fn headline(outcome: &Outcome) -> Markup {
 fn cache(outcome: &Outcome) -> Markup {
     let recording = &outcome.recording;
     let panels = recording.containers.iter().enumerate();
-    let panels = panels.map(|(number, track)| {
-        let mut panel = own_share(recording, track, number);
-        panel.title.push_str(" (MiB)");
-        panel
-    });
+    let panels = panels.map(|(number, track)| own_share(recording, track, number));
     timeline(
         recording,
         "Cache of each container over time",
@@ -131,11 +127,7 @@ fn vms(outcome: &Outcome) -> Markup {
 fn work(outcome: &Outcome) -> Markup {
     let recording = &outcome.recording;
     let panels = recording.containers.iter().enumerate();
-    let panels = panels.map(|(number, track)| {
-        let mut panel = own_work(track, number);
-        panel.title.push_str(" (requests/s)");
-        panel
-    });
+    let panels = panels.map(|(number, track)| own_work(track, number));
     timeline(
         recording,
         "Requests of each container over time",

@@ -8,14 +8,13 @@ use super::{
     WIDTH,
     legend::{LINE, Legend, width},
     palette::{GREY, INK, colour},
-    picture,
     scale::{self, Scale},
+    titled,
 };
 
 const LEFT: f64 = 8.0;
 const BAR: f64 = 13.0;
 const GAP: f64 = 7.0;
-const HEAD: f64 = 24.0;
 
 /// Bars with a title.
 #[derive(Clone, Debug)]
@@ -48,7 +47,7 @@ impl Bars {
             true => Legend::new(kinds, LEFT),
             false => Legend::default(),
         };
-        let mut y = HEAD + LINE + legend.height();
+        let mut y = LINE + legend.height();
         let mut rows = Vec::new();
         for bar in &self.bars {
             rows.push((bar, y));
@@ -56,9 +55,8 @@ impl Bars {
             y += LINE + count * (BAR + 2.0) + GAP;
         }
         let content = html! {
-            text x=(LEFT) y="16" font-weight="600" fill=(INK) { (self.title) }
-            text x=(LEFT) y=(HEAD + 13.0) fill=(INK) { (self.unit) }
-            (legend.draw(HEAD + LINE))
+            text x=(LEFT) y="13" fill=(INK) { (self.unit) }
+            (legend.draw(LINE))
             @for ((name, value, reference), top) in &rows {
                 text x=(LEFT) y=(top + 14.0) fill=(INK) { (name) }
                 (strip(top + LINE, *value, colour(0), &scale))
@@ -67,7 +65,7 @@ impl Bars {
                 }
             }
         };
-        picture(&self.title, y, &content)
+        titled(&self.title, y, &content)
     }
 }
 

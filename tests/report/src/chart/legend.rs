@@ -54,7 +54,7 @@ impl<'a> Legend<'a> {
             @for (line, x, name, colour) in &self.places {
                 @let y = top + LINE * (*line as f64 + 0.5);
                 circle cx=(x + 5.0) cy=(y) r="5" fill=(colour) {}
-                text x=(x + 14.0) y=(y + 4.5) fill=(INK) { (name) }
+                text.outlined x=(x + 14.0) y=(y + 4.5) fill=(INK) { (name) }
             }
         }
     }

@@ -9,14 +9,13 @@ use super::{
     legend::{LINE, Legend},
     palette::{GRID, INK, colour},
     panel::line,
-    picture,
     scale::{self, Scale},
+    titled,
 };
 
 const LEFT: f64 = 52.0;
 /// Half of the last tick of the axis, of four letters, is right of it.
 const RIGHT: f64 = WIDTH - 20.0;
-const HEAD: f64 = 24.0;
 const HEIGHT: f64 = 190.0;
 const FOOT: f64 = 44.0;
 
@@ -53,14 +52,13 @@ impl Lines {
         let names = self.lines.iter().enumerate();
         let names = names.map(|(number, (name, _))| (name.as_str(), colour(number)));
         let legend = Legend::new(names, 8.0);
-        let top = HEAD + legend.height() + LINE + 6.0;
+        let top = legend.height() + LINE + 12.0;
         let bottom = top + HEIGHT;
         let across = Scale::new((0.0, width), (LEFT, RIGHT));
         let up = Scale::new((0.0, height), (bottom, top));
         let content = html! {
-            text x="8" y="16" font-weight="600" fill=(INK) { (self.title) }
-            (legend.draw(HEAD))
-            text x="8" y=(top - 10.0) fill=(INK) { (self.y) }
+            (legend.draw(0.0))
+            text x="8" y=(top - 15.0) fill=(INK) { (self.y) }
             @for tick in scale::ticks(height, 4) {
                 @let y = up.at(tick);
                 line x1=(LEFT) x2=(RIGHT) y1=(y) y2=(y) stroke=(GRID) {}
@@ -85,7 +83,7 @@ impl Lines {
                     stroke-linejoin="round" {}
             }
         };
-        picture(&self.title, bottom + FOOT, &content)
+        titled(&self.title, bottom + FOOT, &content)
     }
 }
 

@@ -58,6 +58,10 @@ pub(super) struct Frame {
     pub(super) time: Scale,
 }
 
+/// Height between the title or the names of the curves and the top of the axis, whose number is
+/// beside it.
+const ABOVE: f64 = 12.0;
+
 impl Panel {
     fn top_value(&self) -> f64 {
         let parts = self.series.iter().flat_map(|series| &series.parts);
@@ -78,19 +82,19 @@ impl Panel {
 
     /// Returns the height above the axis, for the title and the names of the curves.
     pub(super) fn head(&self) -> f64 {
-        LINE + 6.0 + self.legend().height()
+        LINE + ABOVE + self.legend().height()
     }
 
     /// Draws the panel. The axis begins at the frame's top.
     pub(super) fn draw(&self, frame: &Frame) -> Markup {
         let legend = self.legend();
-        let upper = frame.top - 6.0 - legend.height();
+        let upper = frame.top - ABOVE - legend.height();
         let bottom = frame.top + self.height;
         let most = self.top_value();
         let values = Scale::new((0.0, most), (bottom, frame.top));
         let count = if self.height < 100.0 { 2 } else { 4 };
         html! {
-            text x="8" y=(upper - 4.0) font-weight="600" fill=(INK) { (self.title) }
+            text.outlined x="8" y=(upper - 4.0) font-weight="600" fill=(INK) { (self.title) }
             (legend.draw(upper))
             @for tick in scale::ticks(most, count) {
                 @let y = values.at(tick);

@@ -77,14 +77,19 @@ impl Timeline {
             @for (number, band) in self.bands.iter().enumerate() {
                 (self.band(number, band, &time, bottom))
             }
+            // Lines are below all letters.
+            @for (mark, row) in self.marks.iter().zip(&rows) {
+                @let x = time.at(mark.at);
+                @let y = HEAD + MARKS * (*row as f64 + 0.5);
+                line x1=(x) x2=(x) y1=(y) y2=(bottom) stroke=(INK) stroke-width="1"
+                    stroke-dasharray="2 3" {}
+            }
             @for (panel, &top) in self.panels.iter().zip(&tops) {
                 (panel.draw(&Frame { left: LEFT, right: RIGHT, top, time }))
             }
             @for (mark, row) in self.marks.iter().zip(&rows) {
                 @let x = time.at(mark.at);
                 @let y = HEAD + MARKS * (*row as f64 + 0.5);
-                line x1=(x) x2=(x) y1=(y) y2=(bottom) stroke=(INK) stroke-width="1"
-                    stroke-dasharray="2 3" {}
                 circle cx=(x) cy=(y) r="9" fill=(INK) {}
                 text x=(x) y=(y + 4.5) text-anchor="middle" fill="#ffffff" font-size="12"
                     font-weight="600" { (mark.number) }
