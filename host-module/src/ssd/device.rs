@@ -477,17 +477,18 @@ impl Device {
         self.staged.fetch_sub(pages as u64, Relaxed);
     }
 
-    /// Notes that a write has ended.
-    pub(crate) fn has_written(&self, ssd: &Ssd) {
+    /// Notes that a write has ended, or that the first of some writes begins.
+    pub(crate) fn note_progress(&self, ssd: &Ssd) {
         self.progress.store(ssd.milliseconds(), Relaxed);
     }
 
-    /// Returns whether pages wait but the device has not ended a write for too long.
+    /// Returns whether pages wait, but the device has not ended a write for too long. Pages of
+    /// segments that are not full yet do not wait for the device.
     pub(crate) fn is_stuck(&self, ssd: &Ssd) -> bool {
         let waits = ssd
             .milliseconds()
             .saturating_sub(self.progress.load(Relaxed));
-        self.staged.load(Relaxed) > 0 && waits > STUCK_MS
+        self.staged.load(Relaxed) > 0 && waits > STUCK_MS && self.is_writing()
     }
 
     /// Returns the number of owners of its places, which is that of its pages unless calls are under

@@ -37,6 +37,11 @@ impl Device {
         self.queue.lock().remove(0).ok()
     }
 
+    /// Returns whether segments are written or queued.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writers.load(Relaxed) > 0 || !self.queue.lock().is_empty()
+    }
+
     /// Starts a writer if segments are queued but none could be started when they were.
     pub(crate) fn resume_writing(self: &Arc<Self>) {
         if self.writers.load(Relaxed) == 0 && !self.queue.lock().is_empty() {
@@ -49,6 +54,9 @@ impl Device {
         if self.writers.fetch_add(1, Full) >= WRITERS {
             self.writers.fetch_sub(1, Full);
             return;
+        }
+        if let Some(host) = host().filter(|_| self.writers.load(Relaxed) == 1) {
+            self.note_progress(&host.ssd);
         }
         let device = self.clone();
         if !queue::spawn(without_waiting(), move || device.write_queue()) {
@@ -111,7 +119,7 @@ impl Device {
             }
             place.with(|inner| inner.end_write(result.is_ok(), &mut written));
             self.unstage(pages.len());
-            self.has_written(ssd);
+            self.note_progress(ssd);
             written.clear();
             pages.clear();
         }
