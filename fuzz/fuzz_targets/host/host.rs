@@ -63,6 +63,7 @@ impl Owner for World {
         session: &heap::Session<Self>,
         run: &Run,
         pages: &mut [Option<Frame>],
+        _counted: usize,
     ) -> Option<(usize, u64)> {
         session.own.place(run, pages)
     }
