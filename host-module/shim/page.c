@@ -71,6 +71,8 @@ static u64 dd_node_spare(int nid)
 			continue;
 		free = zone_page_state(zone, NR_FREE_PAGES);
 		free -= zone_page_state(zone, NR_FREE_CMA_PAGES);
+		/* These are reserved for urgent allocations. */
+		free -= READ_ONCE(zone->nr_free_highatomic);
 		free -= high_wmark_pages(zone) + zone->lowmem_reserve[last];
 		if (free > 0)
 			spare += free;

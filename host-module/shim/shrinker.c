@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* <linux/shrinker.h>: memory reclaim takes pages from the cache. */
 
+#include <linux/nodemask.h>
 #include <linux/sched/mm.h>
 #include <linux/shrinker.h>
 #include "host.h"
@@ -20,7 +21,9 @@ static unsigned long dd_shrinker_count(struct shrinker *shrinker, struct shrink_
 
 static unsigned long dd_shrinker_scan(struct shrinker *shrinker, struct shrink_control *control)
 {
-	unsigned long freed = dd_host_shrink(control->nr_to_scan, control->nid);
+	/* On a host with one node, the nodes of pages are not noted. */
+	int nid = nr_online_nodes > 1 ? control->nid : NUMA_NO_NODE;
+	unsigned long freed = dd_host_shrink(control->nr_to_scan, nid);
 
 	control->nr_scanned = freed;
 	return freed ?: SHRINK_STOP;

@@ -69,11 +69,11 @@ extern "C" fn dd_host_refill() {
     }
 }
 
-/// Called by shrinker.c. Gives up to `pages` pages back, of a NUMA node if possible, and returns
-/// their number.
+/// Called by shrinker.c. Gives up to `pages` pages back, of a NUMA node if possible and unless it is
+/// negative, and returns their number.
 #[no_mangle]
 extern "C" fn dd_host_shrink(pages: c_ulong, node: c_int) -> c_ulong {
-    let node = Some(node as usize);
+    let node = usize::try_from(node).ok();
     host().map_or(0, |host| shrinker::scan(host, pages as u64, node)) as c_ulong
 }
 

@@ -16,6 +16,10 @@ pub const MAX_NODES: usize = 16;
 /// Counters of a word, of eight bits each.
 const IN_WORD: usize = 8;
 
+/// The counters of all nodes are halved when one of them has reached this. The rest of its range is
+/// for processors that add at the same time.
+const FULL: u64 = 0xf0;
+
 /// The bits that remain of the counters of a word when all are halved.
 const HALVES: u64 = 0x7f7f_7f7f_7f7f_7f7f;
 
@@ -33,14 +37,13 @@ impl<N: Number> Nodes<N> {
         }
     }
 
-    /// Notes a page on a node. If two processors do so at the same time, one of the notes may be
-    /// lost or counted for the next node, which is of no consequence.
+    /// Notes a page on a node. Notes may be lost if two processors write at the same time.
     pub fn note(&self, node: usize) {
         let Some(word) = self.words.get(node / IN_WORD) else {
             return;
         };
         let shift = node % IN_WORD * 8;
-        if word.load() >> shift & 0xff == 0xff {
+        if word.load() >> shift & 0xff >= FULL {
             for word in &self.words {
                 word.swap(word.load() >> 1 & HALVES);
             }

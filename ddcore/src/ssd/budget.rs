@@ -77,6 +77,11 @@ impl<N: Number> Spending<N> {
         Self { until: N::new(0) }
     }
 
+    /// Forgets what was spent.
+    pub fn reset(&self) {
+        self.until.swap(0);
+    }
+
     /// Returns whether pages that use up the share for `ns` are within the part of the share that
     /// is for the next `most` nanoseconds, at `now`.
     fn is_within(&self, ns: u64, now: u64, most: u64) -> bool {
@@ -88,6 +93,8 @@ impl<N: Number> Spending<N> {
     /// its share of the next `most` nanoseconds, or of these pages, at most.
     fn add(&self, ns: u64, now: u64, most: u64) {
         let before = self.until.load();
+        // The weight was set to 0 after the writer began. It must not count as spent for ever.
+        let ns = if ns == u64::MAX { most } else { ns };
         let until = before.max(now).saturating_add(ns);
         // A count that is lost between two processors is of no consequence.
         self.until
@@ -110,8 +117,10 @@ impl<N: Number> Budget<N> {
         }
     }
 
-    /// Sets the number of pages in a second, at most 10⁹; 0 means no limit.
+    /// Sets the number of pages in a second, at most 10⁹; 0 means no limit. What was spent of the
+    /// former budget is forgotten.
     pub fn set(&self, pages: u64) {
+        self.spent_until.swap(0);
         self.page_ns.swap(SECOND.checked_div(pages).unwrap_or(0));
     }
 

@@ -51,11 +51,12 @@ impl Device {
 
     /// Starts a writer, unless [`WRITERS`] are running.
     fn begin_writer(self: &Arc<Self>) {
-        if self.writers.fetch_add(1, Full) >= WRITERS {
+        let writers = self.writers.fetch_add(1, Full);
+        if writers >= WRITERS {
             self.writers.fetch_sub(1, Full);
             return;
         }
-        if let Some(host) = host().filter(|_| self.writers.load(Relaxed) == 1) {
+        if let Some(host) = host().filter(|_| writers == 0) {
             self.note_progress(&host.ssd);
         }
         let device = self.clone();

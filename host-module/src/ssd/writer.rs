@@ -18,6 +18,11 @@ impl Spent {
     pub(crate) fn new() -> Self {
         Self(core::array::from_fn(|_| Spending::new()))
     }
+
+    /// Forgets what was spent, because another writer follows.
+    pub(crate) fn reset(&self) {
+        self.0.iter().for_each(Spending::reset);
+    }
 }
 
 /// A session as a writer.

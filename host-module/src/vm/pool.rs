@@ -108,6 +108,7 @@ impl Pool {
         for counter in counters {
             counter.set(0);
         }
+        self.spent.reset();
         self.get_latency.reset();
         self.put_latency.reset();
         self.ssd_get_latency.reset();

@@ -118,6 +118,28 @@ fn a_budget_that_was_set_later_is_not_given_back_more_than_was_spent() {
     assert!(world.write(own, 1, SECOND));
 }
 
+#[test]
+fn a_larger_budget_does_not_pay_for_a_smaller_one() {
+    let mut world = World::new(1);
+    let own = world.add(ALL, &[1], 1);
+    assert!(world.write(own, 1000, SECOND) && !world.write(own, 1, SECOND));
+    world.budget.set(1000);
+    assert!(world.write(own, 1, SECOND));
+}
+
+#[test]
+fn a_writer_that_had_no_weight_for_a_moment_has_its_share_again() {
+    let mut world = World::new(100);
+    let own = world.add(HALF, &[1], 1);
+    let other = world.add(HALF, &[1], 1);
+    world.vms[own].1.weight = 0;
+    assert!(world.write(own, 1, SECOND));
+    world.vms[own].1.weight = HALF.weight;
+    let now = 5 * SECOND;
+    world.exhaust(other, now);
+    assert!(world.write(own, 10, now));
+}
+
 /// A run of pages can cost a writer of little weight more than its share of a second.
 #[test]
 fn weights_hold_for_runs_that_cost_more_than_a_second() {
