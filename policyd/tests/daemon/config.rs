@@ -149,7 +149,7 @@ fn admission_to_ssds_is_all_or_second() {
         "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nstore = \"ssd\"\nssd_admit = \"third\"\n";
     assert_eq!(
         problems(text),
-        "line 5, column 13: unknown admission to SSDs `third`, expected `all` or `second`\n"
+        "line 5, column 13: `ssd_admit`: unknown admission to SSDs `third`, expected `all` or `second`\n"
     );
 }
 
