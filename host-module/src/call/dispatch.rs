@@ -136,7 +136,7 @@ fn hello(
         Status::Denied
     })?;
     let session = Session::new(
-        (&vm, guest.vcpus()),
+        (vm, guest.vcpus()),
         features & DEFER,
         host.tier.clone(),
         host.ssd.clone(),
