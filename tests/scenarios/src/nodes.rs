@@ -110,7 +110,8 @@ fn start(host: &Machine, node: u32) -> Result<Running> {
     let mut vm = host.spawn(&Command::new(words.split(' ')).cgroup(&group))?;
     await_step(&mut vm, "idle")?;
     let taken = before.saturating_sub(free_kib(host, node)?);
-    ensure!(taken >= PAGES * 4, "node {node} gave only {taken} KiB");
+    // Other memory of the node is freed at the same time.
+    ensure!(taken >= PAGES * 3, "node {node} gave only {taken} KiB");
     Ok(vm)
 }
 
