@@ -42,6 +42,12 @@ pub fn part(pages: u64, weight: u64, total: u64) -> u64 {
     whole.saturating_add(rest)
 }
 
+/// Returns the number of pages that the entities have together.
+pub fn used(entities: &[Entity]) -> u64 {
+    let used = entities.iter().map(|entity| entity.used);
+    used.fold(0, u64::saturating_add)
+}
+
 /// Sets the entitlement of each entity: its [`part`] of `pages`.
 pub fn entitle(entities: &mut [Entity], pages: u64) {
     let weights = entities.iter().map(|entity| u64::from(entity.weight));

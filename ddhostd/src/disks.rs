@@ -2,7 +2,7 @@
 
 //! Decides which devices of the file are added to the SSD tier, and when.
 //!
-//! A device is added once: when the module comes, when the file lists it anew, and when the device
+//! A device is added once after each of these: the module was loaded, the file lists it, or the device
 //! appears. In between, the administrator may change the tier, for example by `ddctl ssd remove`.
 
 use ddabi::ssd::DeviceState;
@@ -98,7 +98,7 @@ impl Disk {
         }
     }
 
-    /// Begins anew, because the module was loaded again.
+    /// Forgets what was done, because the module was loaded again.
     pub fn begin(&mut self) {
         *self = Self::new(self.listed.clone());
     }

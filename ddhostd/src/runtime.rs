@@ -277,7 +277,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.disks.iter_mut().for_each(Disk::begin);
     }
 
-    /// Asks the module, sets what is due, and measures: many figures must not delay settings.
+    /// Reads the VMs of the module, applies the settings that are due, and then reads the
+    /// statistics, which take long on hosts with many VMs.
     async fn look(&mut self) {
         self.open_show().await;
         let mut result = self.ask().await;

@@ -238,7 +238,7 @@ impl Ssd {
             .with(place.device, |device| device.release(place.number));
     }
 
-    /// Moves pages of a pool to places, as [`ddcore::host::Session::place`] says. `seed` returns the
+    /// Moves pages of a pool to places, as [`ddcore::host::Session::put_on_ssd`] says. `seed` returns the
     /// seed of the checksum of the page with this index, and `writer` is the pool as a writer, with
     /// the number of pages that are counted for write budgets.
     pub(crate) fn place(

@@ -15,7 +15,7 @@ use super::session::{Session, TierKind};
 use super::walk::counted;
 use crate::index::{age, Index, Reason, Storage, BLOCK_PAGES};
 use crate::number::Number;
-use crate::partition::{collect, entitle, Entity, Victims, POOL_VICTIMS};
+use crate::partition::{self, collect, entitle, Entity, Victims, POOL_VICTIMS};
 
 /// Maximum number of pages that are evicted from a shard in a turn.
 pub(super) const TURN: u64 = Fresh::SIZE as u64;
@@ -209,9 +209,7 @@ fn choose<S: Session>(
     let mut victims = Victims::new();
     session.with_entities(|pools| {
         let pools = entities(session, pools);
-        let used = pools
-            .iter()
-            .fold(0, |sum: u64, pool| sum.saturating_add(pool.used));
+        let used = partition::used(pools);
         entitle(pools, divide(used));
         victims.choose(pools, turn, POOL_VICTIMS);
     });

@@ -18,7 +18,7 @@ mod pool;
 mod session;
 mod stock;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod vm;
 mod vm_list;
 

@@ -34,16 +34,17 @@ struct Step<P> {
 }
 
 impl<P: Page> Step<P> {
-    /// Looks up pages of a list of a shard. Returns `None` if there are none, or if they cannot be
+    /// Looks up pages of a list of a shard, at most `most` and those of a block. Returns `None` if there are none, or if they cannot be
     /// shared.
     fn begin<S: Session<Page = P>>(
         session: &S,
         shard: usize,
-        most: usize,
+        most: u64,
         choose: impl FnOnce(&Index<S::Storage>) -> Option<(u16, End)>,
     ) -> Option<Self> {
         let (mut owned, mut pages) = ([const { None }; BLOCK_PAGES], [const { None }; BLOCK_PAGES]);
         let mut all = true;
+        let most = most.min(BLOCK_PAGES as u64) as usize;
         let stretch = session.with(shard, |index| {
             let (list, end) = choose(index)?;
             index.stretch(list, end, most, |at, held| {
@@ -151,7 +152,6 @@ where
                 return Some(got);
             }
         }
-        let most = most.min(BLOCK_PAGES as u64) as usize;
         let step = Step::begin(session, shard, most, |index| {
             let class = victim(index, pool, order, now)?;
             let is_admitted = admit.admits(class);
@@ -193,7 +193,6 @@ where
     // that they are demoted again when they have to leave memory.
     let class = session.ssd_admit(pool).least_class();
     let moved = in_turns(session, pages, |shard, most| {
-        let most = most.min(BLOCK_PAGES as u64) as usize;
         let step = Step::begin(session, shard, most, |_| {
             Some((ssd_list(pool), End::Newest))
         });

@@ -434,13 +434,13 @@ pub fn refill<H: Host>(host: &H) {
 /// Evicts at least `pages` pages, or fewer if one choice of victims does not suffice, and at most a
 /// batch more. Returns the number of pages.
 fn evict_batches<H: Host>(host: &H, pages: u64) -> u64 {
-    let batch = host.tier().batch();
-    // A host that is short of memory gets the pages back, and so does an administrator who has
-    // lowered the capacity.
     let tier = host.tier();
+    let batch = tier.batch();
+    // Pages are not kept if the host is short of memory or an administrator has lowered the
+    // capacity: the host gets them back.
     let keeps = !tier.is_scarce() && tier.used() <= tier.limit();
     let stock = keeps.then_some(host.stock());
-    match host.tier().mode() {
+    match tier.mode() {
         Mode::Weighted => {
             let count = pages.div_ceil(batch).min(CHOSEN as u64) as usize;
             let chosen = choose_batches(host, &mut *host.lock(), count);

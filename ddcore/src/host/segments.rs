@@ -10,7 +10,7 @@ use super::cause::Cause;
 use super::evict::{evict_ssd, oldest_ssd_stamp, Freed};
 use super::room::{Host, Parts, Vm as _, VmList};
 use super::session::Session;
-use crate::partition::{entitle, victim, Entity};
+use crate::partition::{entitle, used, victim, Entity};
 
 /// A VM and the number of its pool.
 type Chosen<H> = (<<H as Host>::VmList as VmList>::Ref, u32);
@@ -65,9 +65,7 @@ fn choose_pool<S: Session>(session: &S, pages: u64) -> Option<u32> {
                 used: session.places(number),
             };
         }
-        let held = entities
-            .iter()
-            .fold(0, |sum: u64, pool| sum.saturating_add(pool.used));
+        let held = used(entities);
         entitle(entities, held);
         victim(entities, pages).map(|pool| pool as u32)
     })

@@ -160,7 +160,7 @@ fn the_unit_is_sound() {
         "ProtectProc=default",
     ];
     fake::assert_unit(Path::new(unit), &lines);
-    // What is wrong for this machine only must not stop the daemon.
+    // A file that is valid, but does not suit this machine, must not stop the daemon.
     let text = fs::read_to_string(unit).unwrap();
     assert!(!text.contains("ExecStartPre="), "{text}");
 }

@@ -6,11 +6,11 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, Context, Machine, Running, Scenario, Target, wait};
-use serde_json::Value;
+use ddlab::{Context, Machine, Scenario, Target, wait};
 
 use crate::{
     accounting, ddctl,
+    share::Share,
     stage::{Stage, ratio},
 };
 
@@ -22,8 +22,6 @@ pub(crate) const CROWD: Scenario = Scenario {
     run,
 };
 
-/// The signal that begins a step of the helper.
-const SIGUSR1: i32 = 10;
 const VMS: u32 = 200;
 /// Capacity of the tier. Each VM is entitled to 122 pages.
 const CAPACITY_MIB: u64 = 96;
@@ -38,9 +36,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let host = stage.host();
     // A batch is a quarter of an entitlement. On a host of the usual size it is less than that.
     ddctl::run(host, "set-capacity --floor 48M --batch 128K")?;
-    let mut crowd = Crowd::start(host)?;
-
-    crowd.await_step("idle")?;
+    let mut crowd = Share::start(host, (VMS, PAGES, STREAM), None)?;
     let idle = used(host)?;
     crowd.go_on("streamed")?;
     let beside_stream = used(host)?;
@@ -68,9 +64,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let hits = asked["hits"].as_u64().context("hits")?;
     accounting::check(host)?;
 
-    crowd.running.kill(9)?;
     // The kernel takes seconds to end 200 VMs.
-    crowd.running.wait()?;
+    crowd.end()?;
     let start = Instant::now();
     wait::until("the VMs are forgotten", || {
         let status = ddctl::host(host)?;
@@ -124,41 +119,4 @@ fn spread(pages: &[u64]) -> f64 {
     let most = pages.iter().max().copied().unwrap_or(0);
     let least = pages.iter().min().copied().unwrap_or(0);
     ratio(most, least)
-}
-
-/// The helper whose VMs take the steps.
-struct Crowd<'a> {
-    host: &'a Machine,
-    running: Running,
-}
-
-impl<'a> Crowd<'a> {
-    fn start(host: &'a Machine) -> Result<Self> {
-        let words = format!("ddhelper mini share {VMS} {PAGES} {STREAM}");
-        let running = host.spawn(&Command::new(words.split(' ')))?;
-        Ok(Self { host, running })
-    }
-
-    /// Begins the next step and waits until it is done. Returns the helper's output.
-    fn go_on(&mut self, step: &str) -> Result<Value> {
-        self.running.kill(SIGUSR1)?;
-        self.await_step(step)
-    }
-
-    fn await_step(&mut self, step: &str) -> Result<Value> {
-        let said = wait::until(step, || {
-            let output = self.running.output()?;
-            for line in output.lines().filter(|line| line.starts_with('{')) {
-                let said: Value = serde_json::from_str(line)?;
-                if said["step"] == step {
-                    return Ok(Some(said));
-                }
-            }
-            let ended = self.running.poll()?;
-            ensure!(ended.is_none(), "mini VMs ended: {ended:?} {output}");
-            Ok(None)
-        })?;
-        eprintln!("    {said}; {} pages", ddctl::host(self.host)?.used_pages);
-        Ok(said)
-    }
 }

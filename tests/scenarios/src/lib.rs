@@ -48,6 +48,7 @@ mod rootless;
 mod scarce;
 mod selftests;
 mod service;
+mod share;
 mod shares;
 mod shrinker;
 mod site;

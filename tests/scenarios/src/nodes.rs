@@ -4,11 +4,12 @@
 //! and the others do not.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, Context, LabConfig, Machine, Running, Scenario, Target, wait};
+use ddlab::{Context, LabConfig, Machine, Scenario, Target};
 
 use crate::{
     accounting, ddctl,
-    stage::{Stage, ratio},
+    share::Share,
+    stage::{self, Stage, ratio},
 };
 
 /// Runs a mini VM on each of two nodes.
@@ -19,7 +20,6 @@ pub(crate) const NODES: Scenario = Scenario {
     run,
 };
 
-const SIGUSR1: i32 = 10;
 const CAPACITY_MIB: u64 = 1024;
 /// Number of pages that each VM puts at first, 192 MiB.
 const PAGES: u64 = 48 << 10;
@@ -35,11 +35,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         nodes: 2,
         ..context.lab_config()
     };
-    let targets = measure(&Stage {
-        lab: context.fresh_lab(config)?,
-    });
-    context.end_lab();
-    targets
+    stage::in_own_lab(context, config, measure)
 }
 
 fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
@@ -75,15 +71,13 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let [first, _] = &mut vms[..] else {
         unreachable!("two VMs were started")
     };
-    first.kill(SIGUSR1)?;
-    await_step(first, "streamed")?;
+    first.go_on("streamed")?;
     let after = used(host)?;
     eprintln!("    pages before and after a put without memory: {short:?}, {after:?}");
     accounting::check(host)?;
     host.write_file(pool, "0")?;
-    for vm in &mut vms {
-        vm.kill(9)?;
-        vm.wait()?;
+    for vm in vms {
+        vm.end()?;
     }
     Ok(vec![
         Target::at_most(
@@ -104,29 +98,17 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
 }
 
 /// Starts a VM that may use one node only, and whose pages are there.
-fn start(host: &Machine, node: u32) -> Result<Running> {
+fn start(host: &Machine, node: u32) -> Result<Share<'_>> {
     let group = format!("node{node}");
     let bound = node.to_string();
     let set = [("cpuset.cpus", &*bound), ("cpuset.mems", &*bound)];
     host.cgroup(&group, &set)?;
-    let words = format!("ddhelper mini share 1 {PAGES} {MORE}");
     let before = free_kib(host, node)?;
-    let mut vm = host.spawn(&Command::new(words.split(' ')).cgroup(&group))?;
-    await_step(&mut vm, "idle")?;
+    let vm = Share::start(host, (1, PAGES, MORE), Some(&group))?;
     let taken = before.saturating_sub(free_kib(host, node)?);
     // Other memory of the node is freed at the same time.
     ensure!(taken >= PAGES * 3, "node {node} gave only {taken} KiB");
     Ok(vm)
-}
-
-fn await_step(vm: &mut Running, step: &str) -> Result<()> {
-    let line = format!("\"step\":\"{step}\"");
-    wait::until(step, || {
-        let output = vm.output()?;
-        let ended = vm.poll()?;
-        ensure!(ended.is_none(), "a mini VM ended: {ended:?} {output}");
-        Ok(output.contains(&line).then_some(()))
-    })
 }
 
 /// Returns the pages of the VM on each node.

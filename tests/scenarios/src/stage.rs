@@ -181,10 +181,18 @@ pub(crate) fn counting_instructions(
         count_instructions: true,
         ..context.lab_config()
     };
+    in_own_lab(context, config, measure)
+}
+
+/// Measures on machines that no other scenario can use, because they are not configured as usual.
+pub(crate) fn in_own_lab(
+    context: &mut Context,
+    config: LabConfig,
+    measure: impl FnOnce(&Stage<'_>) -> Result<Vec<Target>>,
+) -> Result<Vec<Target>> {
     let targets = measure(&Stage {
         lab: context.fresh_lab(config)?,
     });
-    // Other scenarios need a clock that runs at the usual speed.
     context.end_lab();
     targets
 }

@@ -22,7 +22,7 @@ use ddabi::key::FileKey;
 use ddabi::request::{Run, CLASSES};
 
 /// A page, which is represented by a number.
-struct Number(u64);
+pub(crate) struct Number(pub(crate) u64);
 
 impl Page for Number {
     fn handle(&self) -> u64 {

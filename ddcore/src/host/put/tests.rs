@@ -3,6 +3,7 @@
 //! Puts of a pool whose pages go to the SSD tier directly.
 
 use super::*;
+use crate::host::heap::tests::Number;
 use crate::host::heap::{self, Owner, Tier, Vm};
 use crate::host::standing::Standing;
 use crate::index::{Hasher, Removed, PLACED};
@@ -17,17 +18,6 @@ use ddabi::pool::SsdAdmit;
 use ddabi::request::{RequestHeader, REQUEST_MAGIC};
 use ddabi::ABI_VERSION;
 use zerocopy::IntoBytes;
-
-/// A page, which is represented by its handle.
-struct Number(u64);
-
-impl Page for Number {
-    fn handle(&self) -> u64 {
-        self.0
-    }
-
-    fn keep(self) {}
-}
 
 /// A host with memory and a device of any size.
 #[derive(Default)]
