@@ -186,11 +186,13 @@ impl File<'_> {
         self.check(version)?;
         let before = ddctl::counters(self.guest)?;
         self.check(version)?;
-        let hits = (ddctl::counters(self.guest)? - before).get_hits;
+        let counted = ddctl::counters(self.guest)? - before;
         let used = ddctl::host(self.stage.host())?.used_pages;
+        // Of the file's pages, 10 MiB stay in the guest. A crash kernel, which has little memory, and
+        // a host that is short of memory both leave out some of the others.
         ensure!(
-            hits > pages(LEN) / 2 && used > pages(LEN) / 2,
-            "only {hits} pages came from the host, which then held {used}"
+            counted.get_hits > pages(LEN) / 2 && used > pages(LEN) / 4,
+            "the host held only {used} pages after two passes: {counted:?}"
         );
         Ok(())
     }
