@@ -65,7 +65,7 @@ impl Recipe {
             Checks::Debug => ("debug", DEBUG),
             Checks::Csan => ("csan", CSAN),
         };
-        let fragment = MACHINE.to_owned() + fragment;
+        let fragment = settings(&(MACHINE.to_owned() + fragment));
         let key = cache::key(&[&stock.name, &stock.version, &fragment, CONFIGURE, BUILD]);
         let version = stock.name.trim_end_matches(args.flavour.name());
         let release = Release {
@@ -111,9 +111,26 @@ impl Recipe {
     }
 }
 
+/// Returns the lines of a fragment that set or unset an option, so that a change to a comment does
+/// not cause another build.
+fn settings(fragment: &str) -> String {
+    let set = |line: &&str| line.starts_with("CONFIG_") || line.ends_with(" is not set");
+    fragment
+        .lines()
+        .filter(set)
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_are_not_part_of_a_fragments_settings() {
+        let fragment = "# Locks.\n\nCONFIG_A=y\n# CONFIG_B is not set\n";
+        assert_eq!(settings(fragment), "CONFIG_A=y\n# CONFIG_B is not set\n");
+    }
 
     #[test]
     fn kernels_are_named_by_what_they_are_made_from() {
