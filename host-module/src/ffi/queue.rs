@@ -118,6 +118,31 @@ impl Single {
     }
 }
 
+/// Whether something is to be done by the task that has claimed a [`Single`].
+pub(crate) struct Mark(Atomic<bool>);
+
+impl Mark {
+    pub(crate) const fn new() -> Self {
+        Self(Atomic::new(false))
+    }
+
+    /// Sets the mark. If the work is claimed afterwards, its task sees the mark before or after it
+    /// ends its claim.
+    pub(crate) fn mark(&self) {
+        self.0.xchg(true, Full);
+    }
+
+    /// Returns whether the mark is set.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.0.load(Acquire)
+    }
+
+    /// Removes the mark. Returns whether it was set.
+    pub(crate) fn take(&self) -> bool {
+        self.is_marked() && self.0.xchg(false, Full)
+    }
+}
+
 /// Returns the queue, for the work of a VM that has ended.
 ///
 /// # Safety
