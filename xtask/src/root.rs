@@ -25,8 +25,8 @@ const EMULATOR: &str = "\
 
 /// Packages of test machines. Their emulator runs L1 as well.
 const RUN: &str = "\
-    bpftrace busybox-static dmsetup e2fsprogs fio iproute2 kmod linux-perf procps qemu-system-x86 \
-    stress-ng strace trace-cmd mount util-linux xfsprogs";
+    bcache-tools bpftrace busybox-static dmsetup e2fsprogs fio iproute2 kmod linux-perf procps \
+    qemu-system-x86 stress-ng strace trace-cmd mount util-linux xfsprogs";
 
 /// Packages of a whole Debian, for guests with systemd.
 pub(crate) const DEBIAN: &str = "\

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     all: bool,
     /// Add the result of each scenario to docs/results/scenarios.json, with the commit and the date
     #[arg(long)]
-    record: bool,
+    pub(crate) record: bool,
     /// Also run this number of them in their short form; others after each commit
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["all", "quick", "scenarios"])]
     rotate: Option<usize>,
@@ -41,18 +41,38 @@ pub(crate) struct Args {
     list: bool,
     /// Accelerator of the host machine: kvm, tcg or auto
     #[arg(long, default_value = "auto")]
-    accel: Accel,
+    pub(crate) accel: Accel,
     /// Labs that run scenarios in parallel; as many as the machine can carry when not given
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Build neither modules nor tools, for work on the lab itself
     #[arg(long)]
     bare: bool,
     #[command(flatten)]
-    kernel: KernelArgs,
+    pub(crate) kernel: KernelArgs,
+}
+
+impl Args {
+    /// Returns the arguments that run one scenario.
+    pub(crate) fn of_scenario(name: &str) -> Self {
+        Self {
+            layer: Some(Layer::Vm),
+            scenarios: vec![name.to_owned()],
+            quick: false,
+            all: false,
+            record: false,
+            rotate: None,
+            list: false,
+            accel: Accel::Auto,
+            jobs: None,
+            json: false,
+            bare: false,
+            kernel: KernelArgs::default(),
+        }
+    }
 }
 
 /// A layer of tests, cheapest first.

@@ -123,6 +123,7 @@ pub fn by_name() -> &'static [Scenario] {
         torture::TORTURE_SSD,
         torture::TORTURE_HYBRID,
         ssd::faults::FAULTS,
+        ssd::tiers::TIERS,
         tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,

@@ -9,7 +9,11 @@ pub(crate) mod device;
 mod endurance;
 pub(crate) mod faults;
 pub(crate) mod faulty;
+mod fio;
 pub(crate) mod hybrid;
+mod peers;
+pub(crate) mod tiers;
+mod way;
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};

@@ -39,9 +39,10 @@ const NEED_FSX: [&str; 1] = ["tools"];
 const OTHER_KERNELS: [&str; 2] = ["allocations", "refused"];
 /// Scenarios by name that do not take part in the rotation, because they measure the machine and
 /// others would disturb them.
-const ALONE: [&str; 6] = [
+const ALONE: [&str; 7] = [
     "overhead",
     "offload",
+    "tiers",
     "global-fifo",
     "figure-13",
     "figure-14",
