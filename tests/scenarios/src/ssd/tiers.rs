@@ -177,11 +177,15 @@ impl Site<'_> {
         wait::until("more pages leave the guest than the device takes", || {
             Ok((refused()? > none).then_some(()))
         })?;
-        let (first, start) = written()?;
-        let (last, end) = wait::until("the tier has written pages", || {
-            let (pages, at) = written()?;
-            Ok((pages >= first + WRITTEN).then_some((pages, at)))
-        })?;
+        // Pages are counted when their write has ended, many at a time.
+        let reach = |pages: u64| {
+            wait::until("the tier has written pages", || {
+                let (now, at) = written()?;
+                Ok((now >= pages).then_some((now, at)))
+            })
+        };
+        let (first, start) = reach(written()?.0 + 1)?;
+        let (last, end) = reach(first + WRITTEN)?;
         guest.exec_ok(["rm", reading])?;
         reader.wait()?;
         let of_tier = ratio(last - first, 256) / (end - start);
