@@ -34,7 +34,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_within_its_bound_stays(size in 1usize..1 << 40, index: usize) {
+        fn an_index_within_its_bound_is_unchanged(size in 1usize..1 << 40, index: usize) {
             let index = index % size;
             prop_assert_eq!(confine(index, size), index);
         }

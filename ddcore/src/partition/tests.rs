@@ -411,7 +411,7 @@ proptest! {
             None => prop_assert!(entities.iter().all(|entity| entity.used == 0)),
             Some(at) => {
                 prop_assert!(entities[at].used > 0);
-                // An entity within its entitlement is no victim while another one is overused.
+                // An entity within its entitlement is not chosen while another one is overused.
                 let within = |e: &Entity| e.used + eviction <= e.entitlement;
                 let overused = entities.iter().any(|e| e.used > 0 && !within(e));
                 prop_assert!(!overused || !within(&entities[at]));
