@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-/// A service manager in the daemon's process, which keeps what it is told.
+/// A service manager in the daemon's process, which keeps the messages that it receives.
 #[derive(Clone, Debug, Default)]
 pub struct FakeService(Arc<Mutex<Vec<String>>>);
 
 impl FakeService {
-    /// Returns what it was told so far.
+    /// Returns the messages that it has received so far.
     pub fn said(&self) -> MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_keep_what_removed_containers_counted() {
+    fn sums_include_counters_of_removed_containers() {
         let mut accumulator = Accumulator::default();
         let mut list = |pools: &[Pool]| {
             accumulator.update(1, 40, pools);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_what_the_file_does_not_change() {
+    fn a_reload_keeps_unchanged_devices() {
         let config = |text: &str| Config::parse(text, 8 << 30).unwrap();
         let text = "[[ssd.device]]\npath = \"/dev/mapper/a\"\n";
         let mut disks = all(&config(text), Vec::new());

@@ -223,7 +223,7 @@ mod tests {
 
     /// Many users cannot take all threads together.
     #[tokio::test]
-    async fn some_threads_are_for_those_who_have_none() {
+    async fn some_threads_are_reserved_for_users_without_one() {
         let vmm = |uid: u32| Vmm {
             uid: Some(uid),
             cgroup: Some(format!("/user.slice/user-{uid}.slice/vm")),

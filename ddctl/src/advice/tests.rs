@@ -243,7 +243,7 @@ fn without_a_curve_nothing_is_promised() {
 }
 
 #[test]
-fn refusals_are_told_by_reason() {
+fn refusals_are_reported_by_reason() {
     let refused = PoolStats {
         puts: 10_000,
         put_refused_memory: 2_000,

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_apart() {
+    fn servers_are_distinguished() {
         let busy = Rates {
             wanted: 500.0,
             ..Rates::default()

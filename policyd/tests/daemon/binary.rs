@@ -37,7 +37,7 @@ fn check(text: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn check_tells_right_from_wrong() {
+fn check_accepts_valid_and_refuses_invalid_files() {
     let (code, text) = check("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n");
     assert_eq!(
         (code, text.as_str()),
@@ -49,7 +49,7 @@ fn check_tells_right_from_wrong() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told() {
+fn a_missing_file_is_reported() {
     let mut command = cargo_bin_cmd!("policyd");
     let output = command.args(["check", "/does/not/exist.toml"]).output();
     let output = output.unwrap();
@@ -123,7 +123,7 @@ fn the_unit_is_sound() {
 }
 
 #[test]
-fn a_rehearsal_changes_nothing() {
+fn a_dry_run_changes_nothing() {
     let directory = TempDir::new().unwrap();
     let web = directory.path().join("cgroup/web");
     fs::create_dir_all(&web).unwrap();
@@ -168,7 +168,7 @@ fn failure(command: &[&str], file: &Path, more: &[&OsStr]) -> String {
 }
 
 #[test]
-fn a_rehearsal_without_cgroups_fails() {
+fn a_dry_run_without_cgroups_fails() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("policyd.toml");
     fs::write(&file, "cgroup_root = \"/does/not/exist\"\n").unwrap();
@@ -179,7 +179,7 @@ fn a_rehearsal_without_cgroups_fails() {
 
 /// Limits are undone as far as possible without the file.
 #[test]
-fn a_file_that_cannot_be_read_is_told_when_limits_are_undone() {
+fn restore_works_without_a_readable_file() {
     let state = TempDir::new().unwrap();
     let more = ["--state".as_ref(), state.path().as_os_str()];
     let file = Path::new("/does/not/exist");
@@ -189,7 +189,7 @@ fn a_file_that_cannot_be_read_is_told_when_limits_are_undone() {
 }
 
 #[test]
-fn nobody_to_explain_is_told() {
+fn explain_without_a_daemon_fails() {
     let mut command = cargo_bin_cmd!("policyd");
     let output = command
         .args(["explain", "--socket", "/does/not/exist"])

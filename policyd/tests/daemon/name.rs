@@ -32,7 +32,7 @@ fn only_plain_names_become_arguments() {
 }
 
 #[test]
-fn any_name_is_told_by_the_environment() {
+fn any_name_is_passed_in_the_environment() {
     for name in WILD {
         let source = format!(
             "command = [\"/bin/sh\", \"-c\", \"test \\\"$DD_CONTAINER\\\" = '{name}' && echo 3\"]"

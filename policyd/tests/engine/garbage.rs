@@ -4,7 +4,7 @@
 
 use crate::world::{World, parse};
 use ddabi::pool::PoolStats;
-use ddnl::fake::Mood;
+use ddnl::fake::Fault;
 use policyd::engine::{Curve, Event, Job, Limits, Machine, Reading, Time};
 use proptest::prelude::*;
 
@@ -104,7 +104,7 @@ proptest! {
                 world.end(job);
             }
         }
-        world.mood(Mood::Well);
+        world.fault(Fault::None);
         world.pass(Time::from_secs(120));
         let pools = world.guest.with(|state| state.pools.clone());
         let none: Vec<&ddnl::Pool> = pools.iter().filter(|pool| pool.name == "a").collect();

@@ -261,7 +261,7 @@ fn reclaim_is_no_reason_to_reclaim() {
 }
 
 #[test]
-fn who_gives_nothing_is_left_in_peace() {
+fn a_container_that_gives_nothing_is_left_alone() {
     let mut world = crowded(RECLAIM);
     world.pass(Time::from_secs(1));
     let jobs = std::mem::take(&mut world.jobs);
