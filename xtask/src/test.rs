@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gist_is_what_the_panic_says() {
+    fn the_gist_is_the_panic_message() {
         let panic = "said\n\nthread 'a' panicked at a.rs:1:1:\nleft != right\nnote: no";
         assert_eq!(gist(panic), "left != right");
         assert_eq!(gist("L1 died\nits console"), "L1 died");

@@ -82,7 +82,7 @@ fn place(page: u64, at: usize, len: usize) -> Option<*mut u8> {
 /// DoubleDecker host gives.
 pub(crate) fn hypercall(gpa: u64, more: [u64; 3]) -> Option<Outcome> {
     let arguments = [gpa, more[0], more[1], more[2]].map(|word| word as c_ulong);
-    // SAFETY: For each request, frames to be filled are in the arena or are no memory
+    // SAFETY: For each request, frames to be filled are in the arena or are not memory
     // (`Draft::is_safe`).
     let raw = unsafe { dd_hypercall(NUMBER as c_ulong, arguments.as_ptr()) };
     Outcome::from_raw(raw as u64)
@@ -101,9 +101,9 @@ pub(crate) fn leaves() -> bool {
 }
 
 /// The workers, one for each processor. They end when the value is dropped.
-pub(crate) struct Crew(());
+pub(crate) struct Workers(());
 
-impl Crew {
+impl Workers {
     /// Starts the workers.
     pub(crate) fn start() -> Result<Self> {
         // SAFETY: Called once, from module init.
@@ -112,7 +112,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         // SAFETY: Started by construction. Waits for all of them.
         unsafe { dd_crew_stop() };

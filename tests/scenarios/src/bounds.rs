@@ -118,7 +118,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     stage::alone(guest)?;
     stage.load_host(CAPACITY_MIB)?;
     attached(guest)?;
-    // With room for all pages, only a few folios are reclaimed.
+    // There is room for all pages here, so that only a few folios are reclaimed.
     let limit = format!("/sys/fs/cgroup/{READER}/memory.max");
     guest.write_file(&limit, "max")?;
     let before = ddctl::counters(guest)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The test of the tests: modules that break one invariant each, by a patch of `tests/mutations`,
-//! and the scenario that must notice. It must pass with the unchanged modules, and fail because of
-//! the mutation and for no other reason.
+//! Tests the scenarios: each patch of `tests/mutations` breaks one invariant of the modules, and a
+//! scenario must notice. The scenario must pass with the unchanged modules, and fail with the
+//! patched ones because of the mutation and for no other reason.
 
 mod list;
 
@@ -33,7 +33,8 @@ enum Outcome {
     Otherwise,
     /// All scenarios passed.
     Unnoticed,
-    /// There is no result: a lab did not boot, or the scenario fails without the mutation as well.
+    /// There is no result, because a lab did not boot or the scenario fails without the mutation as
+    /// well.
     Inconclusive,
 }
 

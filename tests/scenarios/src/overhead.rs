@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Costs of the cache for work that does not benefit from it, and its benefit for work that does.
+//! Measures the costs of the cache for work that does not benefit from it, and the benefit for work
+//! that does.
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle, content};

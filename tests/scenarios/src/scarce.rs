@@ -59,45 +59,46 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
 
     let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
-    let press = Press {
+    let ramp = PressureRamp {
         host,
         hog: &hog,
         full: full.used_pages,
         least: Cell::new(u64::MAX),
     };
-    press.until_gone(PARTS[0])?;
+    ramp.until_gone(PARTS[0])?;
     let kept = Kept::compare(&before, &accounting::check(host)?)?;
-    // If one VM gave all pages, the rest would take long and show nothing more.
+    // If one VM gave all pages, the scenario ends here, because the rest would take long and show
+    // nothing more.
     ensure!(
         kept.spread(&kept.vms) < 30.0,
         "equal VMs kept unequal parts of theirs: {:.1?}",
         kept.vms
     );
 
-    // Puts alone wake no reclaim.
+    // Puts alone do not wake the kernel's reclaim.
     let asleep = scanned(host)?;
     busy.read_stream()?;
     let woken = scanned(host)? - asleep;
 
-    press.until_gone(PARTS[1])?;
+    ramp.until_gone(PARTS[1])?;
     let had = ddctl::vm(&accounting::check(host)?, VMS[0])?.used_pages;
-    press.forget();
+    ramp.forget();
     let before = ddctl::counters(&busy.guest)?;
     let streams = [busy.stream()?, third.stream()?];
     wait::until("the streams went on for a while", || {
-        press.look()?;
+        ramp.look()?;
         let offered = (ddctl::counters(&busy.guest)? - before).put_offered;
         Ok((offered >= PASSES * pages(STREAM)).then_some(()))
     })?;
     let puts = ddctl::counters(&busy.guest)? - before;
     let now = ddctl::vms(host)?;
-    press.look()?;
+    ramp.look()?;
     let own = ddctl::vm(&now, VMS[0])?.used_pages;
     // A third of the least number of pages that were divided.
-    let due = had.min(press.least.get() / 3);
+    let due = had.min(ramp.least.get() / 3);
 
     // Pages are evicted all the time while the kernel asks for memory.
-    press.until_gone(PARTS[2])?;
+    ramp.until_gone(PARTS[2])?;
     fills_to_its_floor(host)?;
     for mut stream in streams {
         stream.kill(9)?;
@@ -211,7 +212,7 @@ fn rescue(host: &Machine) -> Result<Target> {
 }
 
 /// Memory pressure that increases.
-struct Press<'a> {
+struct PressureRamp<'a> {
     host: &'a Machine,
     hog: &'a Hog<'a>,
     /// Initial number of pages in the tier.
@@ -220,7 +221,7 @@ struct Press<'a> {
     least: Cell<u64>,
 }
 
-impl Press<'_> {
+impl PressureRamp<'_> {
     /// Increases the pressure until a fraction of the tier's initial pages is gone.
     fn until_gone(&self, part: f64) -> Result<()> {
         let left = (self.full as f64 * (1.0 - part)) as u64;
@@ -334,7 +335,7 @@ impl Side {
         stage::read(&self.guest, &spec, &self.stream)
     }
 
-    /// Reads it again and again.
+    /// Reads the large file again and again.
     fn stream(&self) -> Result<Running> {
         let forever = "while :; do cat /mnt/stream > /dev/null; done";
         self.guest.spawn(&Command::shell(forever).cgroup("stream"))

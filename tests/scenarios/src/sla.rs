@@ -76,7 +76,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     let mut targets = vec![Target::at_most(
         "sla: intervals from the file to all targets met",
-        // It took at most 3.5.
+        // The longest measured time was 3.5 intervals.
         6.0,
         intervals,
         "",

@@ -83,7 +83,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let (written, discarded) = (stats.written_pages, stats.discarded_pages);
     let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
 
-    // None of this affects the memory tier.
+    // The container in memory has no page on the device.
     read(&guest, other)?;
     read(&guest, other)?;
     let stats = counted(host, "other")?;

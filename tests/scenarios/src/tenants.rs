@@ -21,7 +21,7 @@ use crate::{
 use account::Account;
 use owner::Owners;
 
-/// Does all of this at the same time.
+/// Runs the owners, the user and the commands at the same time.
 pub(crate) const TENANTS: Scenario = Scenario {
     name: "tenants",
     about: "despite owners and a hostile user, policyd keeps shares, undoes its limits, is small",

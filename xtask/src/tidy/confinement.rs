@@ -64,7 +64,7 @@ fn holds_unsafe(text: &str) -> bool {
             part.split(|c: char| !c.is_alphanumeric() && c != '_')
                 .any(|word| word == "unsafe")
         };
-        // Every second part is between quotation marks.
+        // Every second part of the line is between quotation marks.
         code.split('"').step_by(2).any(words)
     })
 }

@@ -28,7 +28,7 @@ const MOST_READS: u32 = 60;
 const LEAST_READS: u64 = 20_000;
 const READER: &str = "reader";
 const READER_LIMIT: &str = "8M";
-/// A container that comes and goes.
+/// A container that is added and removed repeatedly.
 const PASSER: &str = "passer";
 /// Number of files, which is too many for the initial memory of the guest's map.
 const SMALL_FILES: u64 = 7500;

@@ -21,13 +21,13 @@ use crate::{
     vmm,
 };
 
-/// The container that always exists, and the one that comes and goes.
+/// The container that always exists, and the one that is added and removed repeatedly.
 const OLD: &str = "old";
 const NEW: &str = "new";
 const WEIGHT: u32 = 100;
 /// Number of consecutive allocations that fail before some are left out, for slow operations.
 const DENSE: u32 = 24;
-/// Number of rounds without an allocation after which there are taken to be no more.
+/// Number of consecutive rounds without an allocation after which no more allocations are expected.
 const IDLE: u32 = 3;
 
 /// Runs the selected parts of this half of the scenario.

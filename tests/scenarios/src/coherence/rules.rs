@@ -11,7 +11,7 @@ use crate::{
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
 };
 
-/// A rule.
+/// A rule, and the way to test it.
 struct Rule {
     /// The helper's name of the rule.
     name: &'static str,

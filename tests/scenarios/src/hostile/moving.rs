@@ -8,7 +8,7 @@ use anyhow::Result;
 use ddlab::{Guest, Target, wait};
 
 use super::{Attack, fuzzer::Fuzzer};
-use crate::{accounting, ddctl, hotplug::Bay};
+use crate::{accounting, ddctl, hotplug::DimmSlot};
 
 /// Number of times that memory is unplugged.
 const TIMES: u64 = 12;
@@ -18,22 +18,22 @@ const BETWEEN: u64 = 500;
 /// Unplugs memory and plugs it in again, at any instruction of the host.
 pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>> {
     let host = attack.stage.host();
-    let bay = Bay::new(host, hostile);
+    let slot = DimmSlot::new(host, hostile);
     let before = ddctl::host(host)?.counters;
     let start = Instant::now();
     let ((tally, refused), passes) = attack.victim.beside(|| {
-        let fuzzer = Fuzzer::start_moving(hostile, bay.plug()?, 5)?;
+        let fuzzer = Fuzzer::start_moving(hostile, slot.plug()?, 5)?;
         for _ in 0..TIMES {
             sends(&fuzzer)?;
-            bay.unplug()?;
+            slot.unplug()?;
             sends(&fuzzer)?;
-            bay.plug()?;
+            slot.plug()?;
         }
         let vms = ddctl::vms(host)?;
         let refused = ddctl::vm(&vms, "hostile")?.stats.put_refused_fault;
         let tally = fuzzer.tally()?;
         fuzzer.stop()?;
-        bay.unplug()?;
+        slot.unplug()?;
         Ok((tally, refused))
     })?;
     let counted = ddctl::host(host)?.counters - before;

@@ -26,7 +26,7 @@ const STATISTICS_S: f64 = 40.0;
 
 /// Observations while there were many pools.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     pools: usize,
     /// Number of pools that had pages.
     holding: usize,
@@ -36,7 +36,7 @@ struct Seen {
     slowest: Duration,
 }
 
-impl Seen {
+impl Observations {
     /// Looks at the host. Returns whether there were enough looks.
     fn look(&mut self, attack: &Attack<'_>) -> Result<bool> {
         let host = attack.stage.host();
@@ -61,7 +61,7 @@ impl Seen {
 /// Makes the attacker create, fill, empty and destroy pools until its session ends.
 pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
     let host = attack.stage.host();
-    let (mut peak, mut seen) = (Peak::default(), Seen::default());
+    let (mut peak, mut seen) = (Peak::default(), Observations::default());
     let before = ddctl::host(host)?.counters;
     let ((tally, seconds), passes) = attack.victim.beside(|| {
         let start = Instant::now();
@@ -93,7 +93,7 @@ fn leave(attack: &Attack<'_>) -> Result<()> {
     })
 }
 
-fn targets(host: &Machine, seen: &Seen, tally: &Tally, passes: u64) -> Vec<Target> {
+fn targets(host: &Machine, seen: &Observations, tally: &Tally, passes: u64) -> Vec<Target> {
     let mut targets = Vec::from(seen.shares.targets("hostile: many pools"));
     targets.extend([
         Target::at_least(

@@ -53,7 +53,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             deferred: self::deferred(host)? - deferred,
         })
     };
-    // Each way is measured first and second, so that changes over time affect both.
+    // Each of the two ways is measured once as the first and once as the second one, so that
+    // changes over time affect both.
     let (host_1, guest_1) = (way("host")?, way("guest")?);
     let (guest_2, host_2) = (way("guest")?, way("host")?);
     ensure!(
@@ -108,7 +109,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// Gets during a read.
+/// The gets during a read, and the work of the task beside it.
 struct Way {
     pace: Pace,
     deferred: u64,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What wears a device out: pages that are not read again are not written if the container wants
-//! that, and the containers of a VM divide its share of a write budget by their weights.
+//! Writes to a device, which wear it out: pages that are not read again are not written if the
+//! container is set up so, and the containers of a VM divide its share of a write budget by their
+//! weights.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, FileSpec, Guest, Machine, Target, wait};
@@ -12,7 +13,7 @@ use crate::{
     stage::{self, percent},
 };
 
-/// Exists as long as the containers read.
+/// A file that exists as long as the containers read.
 const READING: &str = "/run/reading";
 
 /// Weights of the two containers in the SSD tier.
