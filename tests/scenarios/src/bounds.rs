@@ -130,7 +130,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     guest.write_file(&limit, LIMIT)?;
     guest.unload_module(GUEST)?;
     Ok(Target::none(
-        "bounds: pages that find no place after the hooks were gone for a while",
+        "bounds: pages that find no place after the hooks were detached for a while",
         counted.put_skipped_slots,
     ))
 }

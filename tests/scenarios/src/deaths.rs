@@ -70,7 +70,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         .context("the host knew no VM that was killed")?;
     Ok(vec![Target::at_most(
         format!(
-            "deaths: from the signal until all pages were freed, at worst of {}",
+            "deaths: longest time from the signal until all pages were freed, of {}",
             times.len()
         ),
         stage.host().at_its_pace(1.0),

@@ -88,7 +88,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     disk::fail(&tortured.guest, &failing).context("a disk failed")?;
     accounting::check(stage.host())?;
     targets.push(Target::at_most(
-        "faults: until pages of a stopped VM were given to others",
+        "faults: time until pages of a stopped VM were given to others",
         // Twice the time that it took beside two other labs.
         stage.host().at_its_pace(0.5),
         tortured.slowest.as_secs_f64(),

@@ -124,7 +124,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     eprintln!("    {stats:?}");
     targets.push(Target::none(
         format!(
-            "hostile: pages of {} that the device gave wrong",
+            "hostile: pages of {} that the device returned damaged",
             stats.read_pages
         ),
         stats.bad_checksums,
@@ -201,22 +201,22 @@ impl Attack<'_> {
                 "",
             ),
             Target::none(
-                "hostile: answers that are no documented status",
+                "hostile: answers with an undocumented status",
                 sum(|tally| tally.unknown),
             ),
             Target::none(
                 format!(
-                    "hostile: pages of {} given that are not what was put",
+                    "hostile: pages of {} returned with other content than was put",
                     sum(|tally| tally.given)
                 ),
                 sum(|tally| tally.foreign),
             ),
             Target::none(
-                "hostile: requests done whose session or number cannot be right",
+                "hostile: requests executed with an impossible session or number",
                 sum(|tally| tally.let_in),
             ),
             Target::at_least(
-                "hostile: times the victim read its file, all of it right",
+                "hostile: passes of the victim over its file, all content right",
                 (LEAST_PASSES[form] / host.at_its_pace(1.0)).ceil(),
                 passes as f64,
                 "",
@@ -289,7 +289,7 @@ impl Attack<'_> {
                 "KiB",
             ),
             Target::at_most(
-                format!("hostile: {kind}: most memory the host held more than before"),
+                format!("hostile: {kind}: largest growth of the host's memory"),
                 held as f64 / 1024.0,
                 peak.held_kib as f64 / 1024.0,
                 "MiB",

@@ -117,16 +117,20 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
             stage::ratio(got.get_hits, got.get_calls),
             "",
         ),
-        waited("large folios leave", &leave_alone, &leave),
-        waited("they come back", &back_alone, &back),
-        waited("a file with pages in many chunks is cut", &cut_alone, &cut),
+        waited("large folios are put", &leave_alone, &leave),
+        waited("large folios are read back", &back_alone, &back),
+        waited(
+            "a file with pages in many chunks is truncated",
+            &cut_alone,
+            &cut,
+        ),
     ])
 }
 
 /// Returns the target for the additional wait of an urgent task, compared with the kernel alone.
 fn waited(what: &str, alone: &Repetitions, with: &Repetitions) -> Target {
     Target::at_most(
-        format!("latency: million instructions more that an urgent task waits while {what}"),
+        format!("latency: additional wait of an urgent task in million instructions while {what}"),
         MOST_MS,
         (with.ms - alone.ms).max(0.0),
         "",

@@ -95,10 +95,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     };
     let all = mutations.len();
     Ok(vec![
-        without("scenarios that fail although nothing is broken", &unclean),
+        without("scenarios that fail with the unchanged modules", &unclean),
         without(&format!("not noticed, of {all}"), &of(Outcome::Unnoticed)),
-        without("that fail for another reason", &of(Outcome::Otherwise)),
-        without("of which nothing can be said", &of(Outcome::Inconclusive)),
+        without(
+            "mutations whose scenario fails for another reason",
+            &of(Outcome::Otherwise),
+        ),
+        without("mutations without a result", &of(Outcome::Inconclusive)),
     ])
 }
 

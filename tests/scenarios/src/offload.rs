@@ -105,27 +105,27 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     report::write_json(&output.join("result.json"), &result)?;
     Ok(vec![
         Target::at_least(
-            "offload: memory saved over guests that keep their page cache",
+            "offload: memory saved compared with guests that keep their page cache",
             // The measured value was 39.2.
             37.0,
             (1.0 - offloaded.held() / kept.held()) * 100.0,
             "%",
         ),
         Target::at_least(
-            "offload: throughput, beside theirs",
+            "offload: throughput, relative to theirs",
             90.0,
             offloaded.rate * 100.0 / kept.rate,
             "%",
         ),
         Target::at_least(
-            "offload: throughput after idle, beside guests that drop it",
+            "offload: throughput after idle, relative to guests that drop it",
             // The measured value was 6.4.
             4.0,
             offloaded.rate_after_idle / dropped.rate_after_idle,
             "times",
         ),
         Target::at_least(
-            "offload: part of what the store gave back that the host had free at once",
+            "offload: part of the store's released memory that the host had free at once",
             90.0,
             shrunk.freed_mib * 100.0 / shrunk.mib,
             "%",

@@ -69,7 +69,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::at_most("overhead: loss of page-cache hits", 1.0, kept.loss(), "%"),
         Target::at_least(
-            "overhead: small files read again, times faster than the disk",
+            "overhead: speed of small files that are read again, relative to the disk",
             8.0,
             disk_s / cached_s,
             "×",

@@ -147,7 +147,7 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
         Target::at_most(hits("fifo"), 5.0, fifo.hits, "%"),
         // All pages were put, and all of them were evicted before they were read again.
         Target::at_most(
-            "policies: reads of a loop that ask in vain for what was evicted",
+            "policies: reads of a loop that request evicted pages",
             2.0,
             fifo.vain,
             "%",
@@ -156,7 +156,7 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
         Target::at_least(hits("adaptive"), most_of_share, adaptive.hits, "%"),
         // The loop without the pages in the reader's own memory.
         Target::new(
-            "policies: share with which the loop would hit, by its curve",
+            "policies: smallest share with hits of the loop, by its curve",
             format!("{:.0} to {:.0} MiB", loop_mib * 0.7, loop_mib * 1.1),
             format!("{steep:.1} MiB"),
             (loop_mib * 0.7..=loop_mib * 1.1).contains(&steep),
@@ -185,7 +185,7 @@ fn scans(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     for policy in ["tinylfu", "adaptive"] {
         let counted = hot_and_scan(guest, meter, policy)?;
         targets.push(Target::at_most(
-            format!("policies: puts per hit beside a scan, {policy} to fifo"),
+            format!("policies: puts per hit beside a scan, {policy} relative to fifo"),
             50.0,
             costs(&counted) * 100.0 / costs(&fifo).max(f64::MIN_POSITIVE),
             "%",
@@ -209,7 +209,7 @@ fn throttled(guest: &Guest, meter: &Meter<'_>) -> Result<Target> {
     let all = ROUNDS * SCAN;
     let counted = meter.measure(|| read(guest, "scan", 0, all))?.counters;
     Ok(Target::at_least(
-        "policies: pages of a scan that are not put, for puts had no hits",
+        "policies: pages of a scan that are not put, because puts had no hits",
         10.0,
         percent(counted.put_skipped_throttle, pages(all)),
         "%",

@@ -108,7 +108,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     accounting::check(stage.host())?;
     Ok(vec![
         Target::none(
-            "reboot: pages of before given to the guest after a reset, after kexec and after a crash",
+            "reboot: old pages returned to the guest after a reset, kexec and a crash",
             after_reset + after_kexec + after_crash,
         ),
         Target::none(

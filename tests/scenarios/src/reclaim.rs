@@ -151,26 +151,26 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     Ok(vec![
         Target::at_least(
-            "reclaim: how far the kernel alone is off the ratio 1:2, at most",
+            "reclaim: largest deviation from the ratio 1:2, kernel alone",
             20.0,
             off(&kernel),
             "%",
         ),
         Target::at_most(
-            "reclaim: how far policyd is off the ratio 1:2, at most",
+            "reclaim: largest deviation from the ratio 1:2, with policyd",
             // policyd takes 2 MiB at a time, which is 5 % of the smaller one's memory at the end.
             5.0,
             off(&kept),
             "%",
         ),
         Target::at_most(
-            "reclaim: what the kernel alone leaves gold while others have memory",
+            "reclaim: memory left to gold while others have some, kernel alone",
             80.0,
             spared(&kernel_gold),
             "%",
         ),
         Target::at_least(
-            "reclaim: what policyd leaves gold until the others are near empty",
+            "reclaim: memory left to gold until the others are nearly empty, with policyd",
             95.0,
             spared(&kept_gold),
             "%",

@@ -59,7 +59,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     start(&guest, &images)?;
     let least = contended(&guest).map_err(|error| error.context(journal(&guest)))?;
     Ok(vec![Target::at_least(
-        "rootless: least share of the container with a floor, beside its namesakes",
+        "rootless: smallest share of the container with a floor, beside its namesakes",
         FLOOR - 0.5,
         least,
         "%",

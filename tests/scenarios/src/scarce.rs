@@ -121,39 +121,39 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         rescued,
         Target::at_most(
-            "scarce: difference between what equal VMs kept of theirs",
+            "scarce: difference between the parts of their pages that equal VMs kept",
             5.0,
             kept.spread(&kept.vms),
             "points",
         ),
         Target::at_most(
-            "scarce: difference between what equal containers kept of theirs",
+            "scarce: difference between the parts of their pages that equal containers kept",
             10.0,
             kept.spread(&kept.containers),
             "points",
         ),
         Target::at_least(
-            "scarce: an idle VM's pages, of those it is entitled to, while others put",
+            "scarce: part of its entitlement that an idle VM holds while others put",
             95.0,
             percent(own, due),
             "%",
         ),
         Target::at_least(
-            "scarce: pages stored of those that were put while memory was short",
+            "scarce: part of the puts that were stored while memory was short",
             90.0,
             percent(puts.put_stored, puts.put_offered),
             "%",
         ),
         Target::none(
-            "scarce: pages the host's kernel looked at to make room for puts",
+            "scarce: pages that the host's kernel scanned to make room for puts",
             woken,
         ),
         Target::none(
-            "scarce: times the tier was asked for memory and gave none",
+            "scarce: requests for memory for which the tier gave none",
             status.counters.shrink_refused,
         ),
         Target::at_most(
-            "scarce: pages the host could spare, of the capacity",
+            "scarce: part of the capacity that the host could spare",
             50.0,
             percent(status.limit_pages, status.capacity_pages),
             "%",
@@ -204,7 +204,7 @@ fn rescue(host: &Machine) -> Result<Target> {
     let gone = before.used_pages.saturating_sub(after.used_pages);
     ensure!(given > 0, "the shrinker asked the tier for no page");
     Ok(Target::at_least(
-        "scarce: pages gone before the kernel kills a task, of those it may count on",
+        "scarce: part of the expected pages freed before the kernel kills a task",
         100.0,
         percent(gone, spare.min(RESCUE)),
         "%",

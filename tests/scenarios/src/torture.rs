@@ -153,7 +153,7 @@ fn run(
         eprintln!("    torture: {stats:?}");
         targets.push(Target::none(
             format!(
-                "torture: pages of {} that the device gave wrong",
+                "torture: pages of {} that the device returned damaged",
                 stats.read_pages
             ),
             stats.bad_checksums,
@@ -214,7 +214,7 @@ fn run(
         let rare = sum.rare();
         targets.push(Target::none(
             format!(
-                "torture: ways to read {} that were hardly compared {rare:?}",
+                "torture: ways to read {} that were rarely compared {rare:?}",
                 site.name()
             ),
             rare.len(),

@@ -120,13 +120,13 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
     guest.shutdown()?;
     targets.extend([
         Target::at_least(
-            "allocations: failed at the host under load",
+            "allocations: failures at the host under load",
             wanted as f64,
             at_host as f64,
             "",
         ),
         Target::at_least(
-            "allocations: failed in the guest under load",
+            "allocations: failures in the guest under load",
             if quick { 10.0 } else { 50.0 },
             in_guest as f64,
             "",

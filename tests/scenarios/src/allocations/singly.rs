@@ -80,7 +80,7 @@ pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<
     let failed: u32 = sums.iter().map(|sum| sum.failed).sum();
     let touched = sums.iter().filter(|sum| sum.failed > 0).count();
     Ok(vec![Target::at_least(
-        format!("allocations: operations of which some failed singly, {failed} in all"),
+        format!("allocations: operations whose allocations failed one at a time, {failed} in all"),
         sums.len() as f64,
         touched as f64,
         "",

@@ -55,7 +55,7 @@ pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
         Ok((ddctl::guest(guest)?.state == "attached").then_some(()))
     })?;
     Ok(Target::none(
-        "bounds: calls in seconds after the kernel did not let us attach",
+        "bounds: calls in seconds after the kernel refused the hooks",
         calls,
     ))
 }

@@ -43,27 +43,27 @@ pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>
     attack.victim.check()?;
     Ok(vec![
         Target::some(
-            format!("hostile: pages to and from memory that went {TIMES} times"),
+            format!("hostile: pages to and from memory that was unplugged {TIMES} times"),
             tally.moved,
         ),
-        Target::some("hostile: refused: pages from memory that was gone", refused),
+        Target::some("hostile: refused: pages from unplugged memory", refused),
         Target::some(
-            "hostile: refused: pages to memory that was gone",
+            "hostile: refused: pages to unplugged memory",
             counted.dirty_tracked,
         ),
         Target::none(
-            "hostile: moving memory: answers that are no documented status",
+            "hostile: moving memory: answers with an undocumented status",
             tally.unknown,
         ),
         Target::none(
             format!(
-                "hostile: moving memory: pages of {} given that are not what was put",
+                "hostile: moving memory: pages of {} returned with other content than was put",
                 tally.given
             ),
             tally.foreign,
         ),
         Target::some(
-            "hostile: moving memory: times the victim read its file, all of it right",
+            "hostile: moving memory: passes of the victim over its file, all content right",
             passes,
         ),
     ])

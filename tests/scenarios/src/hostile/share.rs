@@ -66,7 +66,7 @@ impl Shares {
         [
             Target::at_least(
                 format!(
-                    "{kind}: looks at the victim's share since it came to it, {} of {all} before",
+                    "{kind}: looks at the victim's share since it reached it, {} of {all} before",
                     self.before
                 ),
                 LOOKS as f64,
@@ -74,13 +74,13 @@ impl Shares {
                 "",
             ),
             Target::at_least(
-                format!("{kind}: least part of its entitlement that the victim had since"),
+                format!("{kind}: smallest part of its entitlement that the victim had since"),
                 LEAST,
                 self.percentile(0),
                 "%",
             ),
             Target::at_least(
-                format!("{kind}: part that it had at 95 of 100 looks"),
+                format!("{kind}: part that the victim had at 95 of 100 looks"),
                 MOSTLY,
                 self.percentile(5),
                 "%",

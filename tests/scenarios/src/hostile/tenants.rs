@@ -108,29 +108,26 @@ fn targets(host: &Machine, seen: &Observations, tally: &Tally, passes: u64) -> V
             seen.holding as f64,
             "",
         ),
-        Target::some(
-            "hostile: refused: more pools than there may be",
-            tally.limit,
-        ),
+        Target::some("hostile: refused: pools beyond the limit", tally.limit),
         Target::none(
-            "hostile: many pools: answers that are no documented status",
+            "hostile: many pools: answers with an undocumented status",
             tally.unknown,
         ),
         Target::none(
             format!(
-                "hostile: many pools: pages of {} given that are not what was put",
+                "hostile: many pools: pages of {} returned with other content than was put",
                 tally.given
             ),
             tally.foreign,
         ),
         Target::at_least(
-            "hostile: many pools: times the victim read its file, all of it right",
+            "hostile: many pools: passes of the victim over its file, all content right",
             (LEAST_PASSES / host.at_its_pace(1.0)).ceil(),
             passes as f64,
             "",
         ),
         Target::at_most(
-            "hostile: many pools: longest wait for the statistics of all",
+            "hostile: many pools: longest wait for the statistics of all pools",
             host.at_its_pace(STATISTICS_S),
             seen.slowest.as_secs_f64(),
             "s",

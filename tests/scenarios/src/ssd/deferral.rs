@@ -95,13 +95,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             guest_1.deferred.min(guest_2.deferred),
         ),
         Target::at_least(
-            "deferral: work of a task beside a reader that waits in the guest, by beside one that waits in the host",
+            "deferral: work of a task beside a reader that waits in the guest, relative to one that waits in the host",
             1.2,
             in_guest / in_host,
             "",
         ),
         Target::at_least(
-            "deferral: of its work without a reader",
+            "deferral: work of the task, relative to its work without a reader",
             50.0,
             in_guest / alone.rate() * 100.0,
             "%",

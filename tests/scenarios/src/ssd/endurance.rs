@@ -64,7 +64,7 @@ pub(super) fn admits(host: &Machine, guest: &Guest, file: &FileSpec) -> Result<T
     accounting::check(host)?;
     // The pages that left the guest by the first read have left it again by the second one.
     Ok(Target::at_least(
-        "ssd: pages that left the guest again and went to the device",
+        "ssd: pages that left the guest again and were written to the device",
         80.0,
         percent(second.ssd_puts, first.put_refused_unproven),
         "%",
@@ -111,7 +111,7 @@ pub(super) fn divides(host: &Machine, guest: &Guest, files: [&FileSpec; 2]) -> R
     accounting::check(host)?;
     // Three quarters are its share. Pages of the first second are divided by chance.
     Ok(Target::at_least(
-        "ssd: part of the write budget for a container with three quarters of its VM's share",
+        "ssd: part of the write budget that a container with three quarters of its VM's share gets",
         65.0,
         percent(written[1], written[0] + written[1]),
         "%",
