@@ -40,7 +40,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_else_gets_out(size in 1usize..1 << 40, index: usize) {
+        fn results_are_within_the_bound(size in 1usize..1 << 40, index: usize) {
             prop_assert_eq!(confine(index, size), if index < size { index } else { 0 });
         }
 

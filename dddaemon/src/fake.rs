@@ -90,7 +90,7 @@ impl Manager {
     /// # Panics
     ///
     /// Panics if the daemon is silent for a minute.
-    pub fn hear(&self, line: &str) {
+    pub fn wait_for(&self, line: &str) {
         let mut buffer = [0; 4096];
         loop {
             let length = self.socket.recv(&mut buffer).expect(line);

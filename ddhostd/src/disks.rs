@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_comes_again_is_added_again() {
+    fn a_device_that_reappears_is_added_again() {
         let mut disk = disk(None);
         assert_eq!(disk.look(None, None), None);
         assert_eq!(disk.trouble.as_deref(), Some("it does not exist"));

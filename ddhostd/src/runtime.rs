@@ -300,7 +300,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 }
             }
         }
-        let interval = match self.module.hears_all().await {
+        let interval = match self.module.follows_all().await {
             true => INTERVAL,
             false => SHORT_INTERVAL,
         };

@@ -486,7 +486,7 @@ mod tests {
     use ddnl::{NewPool, PoolChange};
 
     #[test]
-    fn changes_are_told_with_the_weights_of_both_tiers() {
+    fn changes_are_shown_with_the_weights_of_both_tiers() {
         let add = Action::Add(NewPool {
             cgroup: "/web".into(),
             name: "shop".into(),

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_tests_is_no_success() {
+    fn a_run_without_tests_fails() {
         let mut outcome = Outcome::default();
         outcome.close(Instant::now());
         assert!(!outcome.is_good());

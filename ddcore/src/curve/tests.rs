@@ -39,7 +39,7 @@ fn hash(page: u64) -> u64 {
 }
 
 #[test]
-fn nothing_is_known_of_nothing() {
+fn an_empty_curve_promises_nothing() {
     let mut curve = curve(0);
     curve.left(hash(1));
     curve.read(hash(1));

@@ -127,7 +127,7 @@ fn up_to_two_free_batches_are_not_shared_out() {
 }
 
 #[test]
-fn an_entity_without_pages_is_no_victim() {
+fn an_entity_without_pages_is_not_chosen() {
     let entities = entitled(100, &[(0, 0), (1, 0), (99, 100)]);
     assert_eq!(victim(&entities, BATCH), Some(2));
     assert_eq!(victim(&entitled(100, &[(1, 0), (1, 0)]), BATCH), None);

@@ -83,7 +83,7 @@ fn tinylfu_weighs_the_newcomer_against_the_leaver() {
 }
 
 #[test]
-fn a_large_folio_is_let_in_or_not_as_a_whole() {
+fn a_large_folio_is_admitted_or_refused_as_a_whole() {
     let mut pool = pool(Policy::Mru);
     let folios = (0..320).map(|folio| {
         let names: Vec<Name> = (0..64).map(|page| name(folio * 64 + page)).collect();

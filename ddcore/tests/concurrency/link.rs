@@ -40,7 +40,7 @@ fn hibernation_ends_sessions_that_begin() {
 
 #[test]
 #[should_panic(expected = "assertion")]
-fn numbers_without_order_are_found_out() {
+fn numbers_without_order_are_detected() {
     no_session_outlasts_a_pause::<RelaxedNumber>();
 }
 

@@ -38,7 +38,7 @@ fn without_a_module_it_reports_that() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_error() {
+fn a_closed_output_is_not_an_error() {
     let path = ddctl().get_program().to_owned();
     let mut child = std::process::Command::new(path)
         .arg("--help")

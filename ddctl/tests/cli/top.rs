@@ -305,7 +305,7 @@ fn a_vm_that_goes() {
 }
 
 #[test]
-fn a_module_that_goes_and_comes_back() {
+fn a_module_that_is_unloaded_and_loaded_again() {
     let world = busy();
     let mut display = Display::new(&world, 80, 24);
     display.pass(2);

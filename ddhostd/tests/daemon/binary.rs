@@ -63,7 +63,7 @@ fn check_reports_paths_that_are_no_devices() {
 }
 
 #[test]
-fn missing_files_and_modules_are_reported() {
+fn missing_files_and_sockets_are_reported() {
     let nowhere = Path::new("/does/not");
     let (code, text) = ddhostd(nowhere, &["check", "--config", "/does/not/exist.toml"]);
     assert_eq!(code, Some(1));
@@ -115,8 +115,8 @@ fn start(directory: &Path) -> Manager {
 fn it_talks_to_its_manager() {
     let directory = TempDir::new().unwrap();
     let mut manager = start(directory.path());
-    manager.hear("READY=1");
-    manager.hear("WATCHDOG=1");
+    manager.wait_for("READY=1");
+    manager.wait_for("WATCHDOG=1");
     let second = cargo_bin_cmd!("ddhostd")
         .args(["run", "--config"])
         .arg(directory.path().join("host.toml"))
@@ -134,10 +134,10 @@ fn it_talks_to_its_manager() {
     let healthy = report["healthy"].as_bool().unwrap();
     assert_eq!(code, Some(i32::from(!healthy)));
     manager.signal(Signal::HUP);
-    manager.hear("RELOADING=1");
-    manager.hear("READY=1");
+    manager.wait_for("RELOADING=1");
+    manager.wait_for("READY=1");
     manager.signal(Signal::TERM);
-    manager.hear("STOPPING=1");
+    manager.wait_for("STOPPING=1");
     assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
     assert!(!socket.exists());
 }

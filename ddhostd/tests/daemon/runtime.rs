@@ -55,7 +55,7 @@ impl Module for FakeModule {
         }
     }
 
-    async fn hears_all(&mut self) -> bool {
+    async fn follows_all(&mut self) -> bool {
         true
     }
 }
@@ -225,7 +225,7 @@ fn a_weight_set_by_hand_holds_until_the_vm_registers_again() {
 }
 
 #[test]
-fn the_module_may_come_late_and_again() {
+fn the_module_may_be_loaded_late_and_again() {
     let begin = |world: &World| world.host.with(|state| state.fault = Fault::Absent);
     Bench::run(FILE, begin, async |bench, mut reports| {
         let report = reports.until(|report| !report.healthy).await;

@@ -126,7 +126,7 @@ fn reclaim_is_asked_for() {
 }
 
 #[test]
-fn a_journal_that_makes_no_sense_does_no_harm() {
+fn a_damaged_journal_is_ignored() {
     let bench = Bench::new();
     fs::write(bench.root.path().join("limits.json"), "{\"/web\": 3").unwrap();
     bench.writer();

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn small_wishes_move_nothing() {
+    fn small_differences_move_no_shares() {
         let mut damper = damper(&[0.5, 0.5]);
         for _ in 0..20 {
             assert!(!damper.step(wanted(&[0.55, 0.45]), |_| false, Share(0.15)));

@@ -94,13 +94,13 @@ fn memory_mib(manager: &Manager) -> f64 {
 fn it_talks_to_its_manager() {
     let directory = TempDir::new().unwrap();
     let mut manager = start(directory.path(), "");
-    manager.hear("READY=1");
-    manager.hear("WATCHDOG=1");
+    manager.wait_for("READY=1");
+    manager.wait_for("WATCHDOG=1");
     manager.signal(Signal::HUP);
-    manager.hear("RELOADING=1");
-    manager.hear("READY=1");
+    manager.wait_for("RELOADING=1");
+    manager.wait_for("READY=1");
     manager.signal(Signal::TERM);
-    manager.hear("STOPPING=1");
+    manager.wait_for("STOPPING=1");
     assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
 }
 
@@ -221,8 +221,8 @@ fn a_forest_of_cgroups_is_not_kept() {
                       [[container]]\nname = \"{}\"\nunit = \"*\"\n\
                       [[container]]\nname = \"deep {}\"\ncgroup = \"/user.slice/**/x\"\n";
     let manager = start(directory.path(), containers);
-    manager.hear("READY=1");
-    manager.hear("WATCHDOG=1");
+    manager.wait_for("READY=1");
+    manager.wait_for("WATCHDOG=1");
     let mib = memory_mib(&manager);
     assert!(mib < 20.0, "{mib} MiB");
 }
@@ -258,12 +258,12 @@ fn exporters_do_not_fill_the_memory() {
         ));
     }
     let manager = start(directory.path(), &containers);
-    manager.hear("READY=1");
+    manager.wait_for("READY=1");
     let end = Instant::now() + Duration::from_secs(60);
     while asked.load(Ordering::SeqCst) < 40 {
         assert!(Instant::now() < end, "{asked:?}");
         // The daemon would block if the manager did not read its messages.
-        manager.hear("WATCHDOG=1");
+        manager.wait_for("WATCHDOG=1");
     }
     let mib = memory_mib(&manager);
     assert!(mib < 32.0, "{mib} MiB");
@@ -273,7 +273,7 @@ fn exporters_do_not_fill_the_memory() {
 fn one_daemon_is_enough() {
     let directory = TempDir::new().unwrap();
     let manager = start(directory.path(), "");
-    manager.hear("READY=1");
+    manager.wait_for("READY=1");
     let second = cargo_bin_cmd!("policyd")
         .args(["run", "--config"])
         .arg(directory.path().join("policyd.toml"))
@@ -296,7 +296,7 @@ fn one_daemon_is_enough() {
     assert_eq!(restore.status.code(), Some(1));
     drop(manager);
     let mut again = start(directory.path(), "");
-    again.hear("READY=1");
+    again.wait_for("READY=1");
     again.signal(Signal::TERM);
     assert_eq!(again.daemon.wait().unwrap().code(), Some(0));
 }

@@ -161,7 +161,7 @@ fn only_regular_lists_of_runtimes_are_read() {
 }
 
 #[test]
-fn the_files_of_runtimes_have_the_names() {
+fn selectors_use_the_names_of_runtimes() {
     let config = Config::parse(
         "[[container]]\nname = \"{}\"\ndocker = \"web-*\"\n\
          [[container]]\nname = \"shop\"\npod = \"shop/web-*\"\nweight = 7\n",

@@ -198,7 +198,7 @@ fn containers_are_followed() {
 }
 
 #[test]
-fn the_module_may_come_late_and_go() {
+fn the_module_may_be_loaded_late_and_unloaded() {
     Bench::run(WEB, async |bench| {
         bench.guest.with(|state| state.fault = Fault::Absent);
         bench.make("/a");

@@ -106,7 +106,7 @@ fn cgroups_of_other_users_are_no_containers() {
 
 /// An entry selects a user's unit by the user's id, and only that user can create such a unit.
 #[test]
-fn a_users_unit_is_that_users() {
+fn a_users_unit_is_selected_by_its_user() {
     let config = Config::parse(
         "[[container]]\nname = \"a\"\nuser_unit = \"1000/nginx\"\n\
          [[container]]\nname = \"job {}\"\nuser_unit = \"*/job-*.scope\"\n",

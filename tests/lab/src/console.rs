@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_found() {
+    fn problems_of_kernels_are_found() {
         for line in [
             "[ 1.0] WARNING: CPU: 0 PID: 1 at mm/filemap.c:200 foo+0x1/0x2",
             "[ 1.0] BUG: kernel NULL pointer dereference, address: 0000000000000000",

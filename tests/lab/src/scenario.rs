@@ -406,7 +406,7 @@ mod tests {
 
     /// A lab that does not boot does not count as a failure of the modules, whatever error follows.
     #[test]
-    fn a_lab_that_does_not_boot_is_no_failure_of_modules() {
+    fn a_lab_that_does_not_boot_is_not_a_failure_of_modules() {
         let error = Err::<(), _>(anyhow!("no sign of life")).context(NotBooted);
         let error = error.unwrap_err().context("the guest was started");
         assert!(matches!(Provoked::of(Some(&error)), Provoked::NotBooted(_)));

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_comments_texts_and_lints_are_none() {
+    fn words_in_comments_texts_and_lints_do_not_count() {
         let text = "//! unsafe\n#![forbid(unsafe_code)]\nlet a = \"unsafe\"; // unsafe\n";
         assert!(complaints("a.rs", text).is_empty());
     }

@@ -54,7 +54,7 @@ fn complaint(vitals: &Vitals, vm: Option<&str>) -> String {
 }
 
 #[test]
-fn new_machines_are_well() {
+fn new_machines_have_no_problem() {
     let (_dir, _emulator, vitals) = world();
     vitals.check(Some("one")).unwrap();
     // A machine that was never started is not judged.
@@ -177,7 +177,7 @@ fn l1_is_judged_by_its_emulator() {
 }
 
 #[test]
-fn a_guest_that_kvm_gave_up_is_unwell() {
+fn an_internal_error_of_kvm_is_reported() {
     let (_dir, _emulator, vitals) = world();
     vitals.born(Some("one"));
     vitals.console("one", b"KVM internal error. Suberror: 3\n");
