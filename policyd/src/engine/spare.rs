@@ -54,8 +54,8 @@ pub(super) fn give(
 
 const ROUNDING: f64 = 1e-9;
 
-/// Returns the candidate below its ceiling to which the next part is worth most. Of equal ones it is
-/// the first, so that the same figures give the same division.
+/// Returns the candidate below its ceiling to which the next part is worth most. Of equal ones it
+/// is the first, so that the same figures give the same division.
 fn best(pages: Pages, part: Pages, candidates: &[Candidate<'_>], sizes: &[Pages]) -> Option<usize> {
     let gains = (0..candidates.len())
         .filter(|at| sizes[*at] < candidates[*at].ceiling * (1.0 - ROUNDING))
@@ -66,7 +66,7 @@ fn best(pages: Pages, part: Pages, candidates: &[Candidate<'_>], sizes: &[Pages]
 
 /// Returns the worth of each page of a part that is added to a candidate of this size.
 fn gain(candidate: &Candidate<'_>, size: Pages, part: Pages, pages: Pages) -> f64 {
-    /// A worth far below any measured one, by which the weights decide among candidates without a gain.
+    /// A worth far below any measured one, so that weights decide among candidates without a gain.
     const IDLE: f64 = 1e-9;
     // Bounds the worth of a page to very small containers.
     let size = size.max(pages / 1000.0).max(Pages(1.0));

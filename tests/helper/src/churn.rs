@@ -4,8 +4,8 @@
 //! of it.
 //!
 //! A [`Plan`] determines a [`Script`] of [`Step`]s, which is the same wherever it is made. The
-//! guest executes the steps on a filesystem and reports the results of its reads ([`ReadResult`]). A
-//! [`Replay`] executes them on a [`Model`] and reports the pages that were wrong.
+//! guest executes the steps on a filesystem and reports the results of its reads ([`ReadResult`]).
+//! A [`Replay`] executes them on a [`Model`] and reports the pages that were wrong.
 
 mod bytes;
 mod lengths;

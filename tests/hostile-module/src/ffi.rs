@@ -9,9 +9,9 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
 
 extern "C" {
-    fn dd_crew_start() -> c_int;
-    fn dd_crew_stop();
-    fn dd_crew_leaves() -> bool;
+    fn dd_workers_start() -> c_int;
+    fn dd_workers_stop();
+    fn dd_worker_must_end() -> bool;
     fn dd_arena_map(base: u64, size: u64) -> *mut c_void;
     fn dd_arena_unmap(arena: *mut c_void);
     fn dd_hypercall(number: c_ulong, arguments: *const c_ulong) -> c_long;
@@ -46,7 +46,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         ARENA.store(core::ptr::null(), Release);
-        // SAFETY: Mapped by construction; the crew, which uses it, is gone.
+        // SAFETY: Mapped by construction; the workers, which use it, have ended.
         unsafe { dd_arena_unmap(self.0) };
     }
 }
@@ -97,7 +97,7 @@ pub(crate) fn tally(which: u32, amount: u64) {
 /// Returns whether a worker must end, after letting other tasks run.
 pub(crate) fn leaves() -> bool {
     // SAFETY: Called by workers without locks.
-    unsafe { dd_crew_leaves() }
+    unsafe { dd_worker_must_end() }
 }
 
 /// The workers, one for each processor. They end when the value is dropped.
@@ -107,7 +107,7 @@ impl Workers {
     /// Starts the workers.
     pub(crate) fn start() -> Result<Self> {
         // SAFETY: Called once, from module init.
-        kernel::error::to_result(unsafe { dd_crew_start() })?;
+        kernel::error::to_result(unsafe { dd_workers_start() })?;
         Ok(Self(()))
     }
 }
@@ -115,11 +115,11 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         // SAFETY: Started by construction. Waits for all of them.
-        unsafe { dd_crew_stop() };
+        unsafe { dd_workers_stop() };
     }
 }
 
-/// Called by crew.c in each worker.
+/// Called by workers.c in each worker.
 #[no_mangle]
 extern "C" fn dd_hostile_work(worker: c_uint) {
     crate::worker::work(worker);
