@@ -500,7 +500,7 @@ impl Engine {
                 match self.names.identified(now, answers) {
                     NameChange::None => {}
                     NameChange::Named => {
-                        cgroups.iter().for_each(|cgroup| self.match_cgroup(cgroup))
+                        cgroups.iter().for_each(|cgroup| self.match_cgroup(cgroup));
                     }
                     // A renamed container may match another entry now.
                     NameChange::Renamed => self.match_all(),
