@@ -78,7 +78,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     };
     let (changes, report) = event_loop::run(BLOCKING_THREADS, async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
-        runtime.rehearse(rounds).await
+        runtime.dry_run(rounds).await
     })?;
     let mut out = stdout();
     if json {

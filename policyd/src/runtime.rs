@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Context, Result, anyhow, bail};
 use dddaemon::{
     event_loop::Request,
-    service::{Pulse, Service},
+    service::{Service, Watchdog},
     show::Show,
 };
 use ddnl::{AsyncGuestControl, Pool, printable, reply::store_word};
@@ -89,13 +89,13 @@ pub struct Runtime<M: Module, S: Service> {
     /// Counters of the module, if metrics are served.
     guest: Option<Guest>,
     /// State of a dry run, which reports changes instead of making them.
-    rehearsal: Option<Rehearsal>,
+    dry_run: Option<DryRun>,
     start: Instant,
 }
 
 /// Progress and findings of a dry run.
 #[derive(Debug, Default)]
-struct Rehearsal {
+struct DryRun {
     rounds: u32,
     changes: BTreeSet<String>,
 }
@@ -118,17 +118,17 @@ impl<M: Module, S: Service> Runtime<M, S> {
             jobs: Jobs::new(writer),
             show: Show::new(metrics::page),
             guest: None,
-            rehearsal: None,
+            dry_run: None,
             start: Instant::now(),
         })
     }
 
     /// Finds out what [`Self::run`] would do, without changing anything. Returns the changes, and a
     /// report.
-    pub async fn rehearse(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
-        self.rehearsal = Some(Rehearsal {
+    pub async fn dry_run(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
+        self.dry_run = Some(DryRun {
             rounds,
-            ..Rehearsal::default()
+            ..DryRun::default()
         });
         self.open_tree();
         let root = &self.engine.config().cgroup_root;
@@ -140,12 +140,12 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
         loop {
             self.act().await;
-            let rehearsal = self.rehearsal.take().unwrap_or_default();
-            if rehearsal.rounds == 0 || !self.engine.config().measures() {
-                let changes = rehearsal.changes.into_iter().collect();
+            let dry_run = self.dry_run.take().unwrap_or_default();
+            if dry_run.rounds == 0 || !self.engine.config().measures() {
+                let changes = dry_run.changes.into_iter().collect();
                 return Ok((changes, self.engine.report()));
             }
-            self.rehearsal = Some(rehearsal);
+            self.dry_run = Some(dry_run);
             sleep(self.start, self.engine.poll_timeout()).await;
         }
     }
@@ -155,7 +155,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.open_tree();
         self.jobs.undo_late();
         self.open_show().await;
-        let mut pulse = Pulse::new(&self.service);
+        let mut watchdog = Watchdog::new(&self.service);
         let mut ready = false;
         loop {
             if self.act().await || !ready {
@@ -178,7 +178,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     self.show.serve(stream, || shown);
                     None
                 }
-                () = pulse.due() => {
+                () = watchdog.due() => {
                     self.service.alive();
                     None
                 }
@@ -219,8 +219,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let outcome = self.perform(action).await;
             self.engine.handle(self.now(), Event::Outcome(outcome));
             news = true;
-            if let Some(rehearsal) = self.rehearsal.as_mut().filter(|_| looked) {
-                rehearsal.rounds = rehearsal.rounds.saturating_sub(1);
+            if let Some(dry_run) = self.dry_run.as_mut().filter(|_| looked) {
+                dry_run.rounds = dry_run.rounds.saturating_sub(1);
             }
         }
         if news {
@@ -255,8 +255,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
             }
             Action::Measure(_) => Outcome::Measured(self.measure()),
             Action::Begin(job) => {
-                match &mut self.rehearsal {
-                    Some(rehearsal) => drop(rehearsal.changes.insert(in_words(&job))),
+                match &mut self.dry_run {
+                    Some(dry_run) => drop(dry_run.changes.insert(in_words(&job))),
                     None => self.jobs.begin(job),
                 }
                 Outcome::Begun
@@ -292,9 +292,9 @@ impl<M: Module, S: Service> Runtime<M, S> {
     }
 
     async fn change(&mut self, action: &Action) -> Result<Option<u32>, Failure> {
-        if let Some(rehearsal) = &mut self.rehearsal {
+        if let Some(dry_run) = &mut self.dry_run {
             if let Some(words) = change_in_words(action) {
-                rehearsal.changes.insert(words);
+                dry_run.changes.insert(words);
             }
             // This number belongs to no pool.
             return Ok(matches!(action, Action::Add(_)).then_some(u32::MAX));
@@ -486,7 +486,7 @@ mod tests {
     use ddnl::{NewPool, PoolChange};
 
     #[test]
-    fn changes_are_told_with_the_weights_of_both_tiers() {
+    fn changes_are_shown_with_the_weights_of_both_tiers() {
         let add = Action::Add(NewPool {
             cgroup: "/web".into(),
             name: "shop".into(),

@@ -233,8 +233,8 @@ fn make_base(kernel: &Kernel, run_root: &Path, dir: &Path) -> Result<()> {
 
 /// The unit that starts the agent where PID 1 is systemd.
 const AGENT_UNIT: &str = include_str!("../../tests/agent/ddagent.service");
-/// In a whole Debian only the agent is enabled, because an emulated machine is slow. The first boot
-/// does the same as any other.
+/// In a complete Debian only the agent is enabled, because an emulated machine is slow. The first
+/// boot does the same as any other.
 const PREPARE_DEBIAN: &str = "
 cd /
 rm -rf etc/systemd/system/*.wants
@@ -245,7 +245,7 @@ printf '[Manager]\nDefaultTimeoutStartSec=15min\nDefaultTimeoutStopSec=15min\n' 
 echo 646f75626c656465636b657264656269 > etc/machine-id
 ";
 
-/// Returns the image of a whole Debian, for tests that need one.
+/// Returns the image of a complete Debian, for tests that need one.
 fn debian() -> Result<PathBuf> {
     let packages = root::DEBIAN.replace(' ', ",");
     let left_out = SUPERFLUOUS.join(",");

@@ -28,7 +28,7 @@ const RUN: &str = "\
     bcache-tools bpftrace busybox-static dmsetup e2fsprogs fio iproute2 kmod linux-perf procps \
     qemu-system-x86 stress-ng strace trace-cmd mount util-linux xfsprogs";
 
-/// Packages of a whole Debian, for guests with systemd.
+/// Packages of a complete Debian, for guests with systemd.
 pub(crate) const DEBIAN: &str = "\
     conmon crun dbus dbus-user-session mariadb-server netavark nginx-light podman redis-server \
     sqlite3 systemd-sysv";
@@ -79,7 +79,7 @@ pub(crate) fn bare() -> Result<PathBuf> {
     make("bare", Suite::TrixieBackports, "apt")
 }
 
-/// Makes a whole Debian in the empty directory `dir`.
+/// Makes a complete Debian in the empty directory `dir`.
 pub(crate) fn debian(dir: &Path) -> Result<()> {
     let suite = Suite::TrixieBackports;
     let sources = suite.sources(&mirror::find()?);

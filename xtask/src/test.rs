@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gist_is_what_the_panic_says() {
+    fn the_gist_is_the_panic_message() {
         let panic = "said\n\nthread 'a' panicked at a.rs:1:1:\nleft != right\nnote: no";
         assert_eq!(gist(panic), "left != right");
         assert_eq!(gist("L1 died\nits console"), "L1 died");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_tests_is_no_success() {
+    fn a_run_without_tests_fails() {
         let mut outcome = Outcome::default();
         outcome.close(Instant::now());
         assert!(!outcome.is_good());

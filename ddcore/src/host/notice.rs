@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_goes_round_and_counts_what_is_lost() {
+    fn the_ring_wraps_around_and_counts_lost_notices() {
         let mut notices = Notices::new(vec![Eviction::default(); 3]);
         for round in 0..10 {
             let of = |number: u64| notice(100 * round + 10 * number, 2);

@@ -14,7 +14,7 @@
 
 use super::carried::Page;
 use super::cause::Cause;
-use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, How, TURN};
+use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, Parameters, TURN};
 use super::promotion::{is_promotion_due, promote_pages};
 use super::session::Session;
 use super::standing::{self, Standing, Whole};
@@ -281,8 +281,13 @@ fn demotes<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm) -> bool {
 }
 
 /// Returns the parameters of an eviction by weight from a VM.
-fn how<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm, cause: Cause, may_demote: bool) -> How {
-    How {
+fn how<H: Host>(
+    host: &H,
+    vm: &<H::VmList as VmList>::Vm,
+    cause: Cause,
+    may_demote: bool,
+) -> Parameters {
+    Parameters {
         entitlement: standing::entitlement(host.tier(), vm),
         demotes: may_demote && demotes(host, vm),
         cause,

@@ -47,9 +47,9 @@ impl Drop for WorkQueue {
 static LEAVING: Atomic<bool> = Atomic::new(false);
 
 /// Makes long work end early when it is dropped, which is the first step of unloading.
-pub(crate) struct Leave;
+pub(crate) struct UnloadGuard;
 
-impl Drop for Leave {
+impl Drop for UnloadGuard {
     fn drop(&mut self) {
         LEAVING.store(true, Relaxed);
     }

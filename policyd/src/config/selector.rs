@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn runtimes_are_told_apart() {
+    fn runtimes_are_distinguished() {
         let web = Selector::Runtime(Runtime::Docker, Name::parse("web*").unwrap());
         assert!(web.matches("/x", Some(&identity(Runtime::Docker, "web-1"))));
         assert!(!web.matches("/x", Some(&identity(Runtime::Podman, "web-1"))));

@@ -53,7 +53,7 @@ fn compact(config: &Config) -> String {
 }
 
 #[test]
-fn what_has_no_effect_is_refused() {
+fn keys_without_effect_are_refused() {
     let container = |more: &str| {
         let text = format!("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n{more}\n");
         problems(&text)
@@ -154,7 +154,7 @@ fn admission_to_ssds_is_all_or_second() {
 }
 
 #[test]
-fn a_key_that_is_there_twice_is_told_with_both_lines() {
+fn a_duplicate_key_is_reported_with_both_lines() {
     let text = "[offload]\nenabled = true\n[[container]]\nname = \"a\"\nname = \"b\"\n\
                 cgroup = \"/a\"\noffload = true\n[container.target]\nhit_ratio = 0.5\n\
                 [container.target]\nhit_ratio = 0.4\n[offload]\n";
@@ -168,7 +168,7 @@ fn a_key_that_is_there_twice_is_told_with_both_lines() {
 }
 
 #[test]
-fn no_more_is_promised_than_there_is() {
+fn floors_that_exceed_the_whole_are_refused() {
     let two = |second: &str| {
         problems(&format!(
             "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n\
@@ -202,12 +202,12 @@ fn chunks_that_are_too_small_are_refused() {
 }
 
 #[test]
-fn an_empty_file_is_right() {
+fn an_empty_file_is_valid() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
 }
 
 #[test]
-fn everything_can_be_said() {
+fn all_keys_are_accepted() {
     let config = Config::parse(
         r#"
         interval_s = 2.5
@@ -242,7 +242,7 @@ fn everything_can_be_said() {
 }
 
 #[test]
-fn promises_can_be_made() {
+fn valid_targets_are_accepted() {
     let text = r#"
         max_step_percent = 10
         margin_percent = 8
@@ -290,7 +290,7 @@ fn promises_can_be_made() {
 }
 
 #[test]
-fn wrong_promises_are_told_with_their_lines() {
+fn invalid_targets_are_reported_with_their_lines() {
     assert_snapshot!(problems(
         r#"
 metrics = "everywhere"
@@ -372,7 +372,7 @@ colour = "red"
 }
 
 #[test]
-fn wrong_values_are_told_with_their_lines() {
+fn invalid_values_are_reported_with_their_lines() {
     assert_snapshot!(problems(
         r#"
 interval_s = 0
@@ -421,7 +421,7 @@ cgroup = "/sys/fs/cgroup/a/"
 }
 
 #[test]
-fn what_is_no_toml_is_told_too() {
+fn invalid_toml_is_reported_too() {
     assert_snapshot!(problems("interval_s = \n[[container]\nname = 'a\n"));
     assert_snapshot!(
         "container_as_table",
@@ -431,7 +431,7 @@ fn what_is_no_toml_is_told_too() {
 }
 
 #[test]
-fn the_example_is_right() {
+fn the_example_is_valid() {
     let config = Config::parse(&repository("policyd/policyd.toml")).unwrap();
     assert!(!config.containers.is_empty());
 }
@@ -451,7 +451,7 @@ fn block(file: &str, key: &str, nth: usize) -> String {
 }
 
 #[test]
-fn the_integrations_are_right() {
+fn the_integrations_are_valid() {
     let directory = "packaging/integrations";
     for (file, key, nth, containers) in [
         ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 2),
@@ -466,7 +466,7 @@ fn the_integrations_are_right() {
 
 /// The examples of the documentation are valid, and show each key.
 #[test]
-fn the_documentation_is_right() {
+fn the_documentation_is_valid() {
     let text = repository("docs/policyd.md");
     let mut examples = 0;
     for block in text.split("```toml\n").skip(1) {

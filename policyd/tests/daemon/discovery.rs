@@ -123,7 +123,7 @@ fn kubernetes_names_pods_and_containers() {
     let who = who.unwrap();
     assert_eq!((who.runtime, who.pod.clone()), (Runtime::Containerd, pod()));
     assert_eq!(who.title(), "web-0/nginx");
-    // The pause container is no container of the pod.
+    // The pause container does not count as a container of the pod.
     let pause = tree.who(&format!("{slice}/cri-containerd-{B}.scope"));
     assert_eq!(pause.unwrap().pod, None);
 
@@ -153,7 +153,7 @@ fn nerdctl_and_lxc_name_theirs() {
 }
 
 #[test]
-fn what_is_no_file_is_not_read() {
+fn only_regular_lists_of_runtimes_are_read() {
     let tree = Tree::new();
     let path = format!("/var/lib/docker/containers/{A}/config.v2.json/x");
     tree.write(&path, "");
@@ -161,7 +161,7 @@ fn what_is_no_file_is_not_read() {
 }
 
 #[test]
-fn files_speak_of_names() {
+fn selectors_use_the_names_of_runtimes() {
     let config = Config::parse(
         "[[container]]\nname = \"{}\"\ndocker = \"web-*\"\n\
          [[container]]\nname = \"shop\"\npod = \"shop/web-*\"\nweight = 7\n",

@@ -45,7 +45,7 @@ fn container(cgroup: &str) -> Option<String> {
 }
 
 #[test]
-fn what_runtimes_and_systemd_make_is_known() {
+fn cgroups_of_runtimes_and_systemd_are_known() {
     for (cgroup, name) in [
         (format!("/system.slice/docker-{WEB}.scope"), "web"),
         (format!("/docker/{WEB}"), "web"),
@@ -63,7 +63,7 @@ fn what_runtimes_and_systemd_make_is_known() {
 }
 
 #[test]
-fn what_others_make_is_nobody() {
+fn cgroups_of_other_users_are_no_containers() {
     let user = "/user.slice/user-1000.slice/user@1000.service";
     let inside = format!("/system.slice/docker-{OTHER}.scope");
     let pod = "/kubepods/burstable/pod1";
@@ -106,7 +106,7 @@ fn what_others_make_is_nobody() {
 
 /// An entry selects a user's unit by the user's id, and only that user can create such a unit.
 #[test]
-fn a_users_unit_is_that_users() {
+fn a_users_unit_is_selected_by_its_user() {
     let config = Config::parse(
         "[[container]]\nname = \"a\"\nuser_unit = \"1000/nginx\"\n\
          [[container]]\nname = \"job {}\"\nuser_unit = \"*/job-*.scope\"\n",
@@ -132,7 +132,7 @@ fn a_users_unit_is_that_users() {
     }
 }
 
-/// Names that are no hashes are shown in full.
+/// Names that are not hashes are shown in full.
 #[test]
 fn names_of_lxc_are_not_cut() {
     let config = Config::parse("[[container]]\nname = \"{}\"\nlxc = \"*\"\n").unwrap();

@@ -235,7 +235,7 @@ fn cache_of_containers_is_not_available() {
 /// The kernel counts tasks that reclaim as waiting for memory, which must not cause further
 /// reclaim.
 #[test]
-fn reclaim_is_no_reason_to_reclaim() {
+fn own_reclaim_does_not_cause_reclaim() {
     let mut world = crowded(RECLAIM);
     world.sample.machine.available = ENOUGH;
     let mut stall = 0;
@@ -261,7 +261,7 @@ fn reclaim_is_no_reason_to_reclaim() {
 }
 
 #[test]
-fn who_gives_nothing_is_left_in_peace() {
+fn a_container_that_gives_nothing_is_left_alone() {
     let mut world = crowded(RECLAIM);
     world.pass(Time::from_secs(1));
     let jobs = std::mem::take(&mut world.jobs);
@@ -282,7 +282,7 @@ fn who_gives_nothing_is_left_in_peace() {
 }
 
 #[test]
-fn cold_pages_are_pushed_out_until_it_hurts() {
+fn cold_pages_are_offloaded_until_they_are_read_back() {
     let mut world = crowded("[offload]\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
     for _ in 0..10 {
         world.pass(INTERVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The way from the initial filesystem to the real root.
+//! Boot of a test machine, from the initial filesystem to the real root.
 
 use std::{
     ffi::CString,
@@ -20,7 +20,7 @@ use rustix::{
 
 use crate::{SELF, system};
 
-/// The init of a whole Debian, which starts this program through a unit.
+/// The init of a complete Debian, which starts this program through a unit.
 const INIT: &str = "/sbin/init";
 
 /// Mounts the root image with a writable layer over it and the project's files at `/opt/dd`, and

@@ -34,8 +34,8 @@ pub struct Artifacts {
     /// `modules/*.ko`, `boot/{vmlinuz,initrd}`, and files for a few scenarios (see
     /// [`crate::mutated_modules`], [`crate::SELFTESTS`]).
     pub opt: PathBuf,
-    /// Makes the read-only image of a whole Debian with systemd and servers, a layer over `root`,
-    /// if it does not exist yet (see [`crate::GuestConfig::debian`]).
+    /// Makes the read-only image of a complete Debian with systemd and servers, a layer over
+    /// `root`, if it does not exist yet (see [`crate::GuestConfig::debian`]).
     pub debian: fn() -> Result<PathBuf>,
     /// Makes a program that runs Debian's Prometheus on this machine, if it does not exist yet.
     pub prometheus: fn() -> Result<PathBuf>,

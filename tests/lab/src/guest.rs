@@ -73,9 +73,9 @@ pub enum System {
     /// The tools of every test machine. The agent is PID 1.
     #[default]
     Small,
-    /// The same with the programs of a whole Debian. The lab must have its image.
+    /// The same with the programs of a complete Debian. The lab must have its image.
     Servers,
-    /// A whole Debian, whose PID 1 is systemd. The lab must have its image.
+    /// A complete Debian, whose PID 1 is systemd. The lab must have its image.
     Debian,
 }
 
@@ -119,7 +119,7 @@ impl GuestConfig {
         self
     }
 
-    /// Sets the VMM's `-M`: the usual one takes no more hardware once it runs.
+    /// Sets the VMM's `-M`. The usual machine accepts no hot-plugged hardware.
     #[must_use]
     pub fn hardware(mut self, hardware: impl Into<String>) -> Self {
         self.hardware = hardware.into();
@@ -132,7 +132,7 @@ impl GuestConfig {
         self.cached_disk(disk, throttle, HostCache::None)
     }
 
-    /// [`GuestConfig::disk`] for each.
+    /// Gives it several disks, each like [`GuestConfig::disk`].
     #[must_use]
     pub fn disks<'d>(self, disks: impl IntoIterator<Item = &'d Disk>, throttle: Throttle) -> Self {
         let disks = disks.into_iter();
@@ -165,7 +165,7 @@ impl GuestConfig {
         self
     }
 
-    /// Makes it a whole Debian: systemd is PID 1 and starts the agent. See
+    /// Makes it a complete Debian: systemd is PID 1 and starts the agent. See
     /// [`crate::Context::debian_lab`].
     #[must_use]
     pub fn debian(mut self) -> Self {
@@ -173,7 +173,7 @@ impl GuestConfig {
         self
     }
 
-    /// Gives it the programs of a whole Debian, with the agent as PID 1, so that it boots much
+    /// Gives it the programs of a complete Debian, with the agent as PID 1, so that it boots much
     /// faster. See [`crate::Context::debian_lab`].
     #[must_use]
     pub fn servers(mut self) -> Self {

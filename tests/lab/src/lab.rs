@@ -37,9 +37,9 @@ const BOOT_ATTEMPTS: usize = 3;
 
 /// The error that L1 showed no sign of life.
 #[derive(Debug)]
-struct Silent;
+struct Unresponsive;
 
-impl fmt::Display for Silent {
+impl fmt::Display for Unresponsive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("L1 did not come up")
     }
@@ -78,7 +78,7 @@ pub struct LabConfig {
     /// Whether its clock counts instructions under emulation, one for each nanosecond, so that
     /// measurements do not depend on this machine.
     pub count_instructions: bool,
-    /// Image of a whole Debian, for guests that need it.
+    /// Image of a complete Debian, for guests that need it.
     pub debian: Option<PathBuf>,
     /// Additional arguments of L1's kernel.
     pub kernel_args: Vec<String>,
@@ -136,7 +136,7 @@ impl LabConfig {
             "-chardev",
             format!("socket,id=agent,path={work}/agent,server=on,wait=off"),
         );
-        // Logs the registers of a processor that ends in a triple fault.
+        // Makes the emulator log the registers of a processor that ends in a triple fault.
         pair("-d", "cpu_reset".to_owned());
         pair("-D", format!("{}/l1.reset.log", self.dir.display()));
         pair("-device", "virtio-serial-pci".to_owned());
@@ -285,7 +285,7 @@ impl Lab {
                     lab.retries = retries;
                     return Ok(lab);
                 }
-                Err(error) if retries + 1 < BOOT_ATTEMPTS && error.is::<Silent>() => {
+                Err(error) if retries + 1 < BOOT_ATTEMPTS && error.is::<Unresponsive>() => {
                     eprintln!("    L1 is booted again: {}", first_line(&error));
                     retries += 1;
                 }
@@ -324,7 +324,7 @@ impl Lab {
         )?);
         let host = Machine::new(link, None);
         vitals.set_patience(BOOT_PATIENCE);
-        host.ping().context(Silent)?;
+        host.ping().context(Unresponsive)?;
         vitals.set_patience(Patience::default());
         // Kernels with PREEMPT_RT do not run guests on emulated processors.
         host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel 2>/dev/null || true")?;

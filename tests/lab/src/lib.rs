@@ -36,7 +36,7 @@ pub use artifacts::{Artifacts, Qemu};
 pub use command::Command;
 pub use content::FileSpec;
 pub use ddagent::{
-    protocol::{Exit, How, Output, Sum},
+    protocol::{Exit, Output, ReadMode, Sum},
     terminal,
 };
 pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};

@@ -110,7 +110,7 @@ impl Machine {
         Ok(output.text())
     }
 
-    /// Does [`Machine::run`] with a plain argument list.
+    /// Runs a program like [`Machine::run`], given by its arguments.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Machine {
         self.run(&Command::new(argv))
     }
 
-    /// Does [`Machine::run_ok`] with a plain argument list.
+    /// Runs a program like [`Machine::run_ok`], given by its arguments.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Machine {
         self.run_ok(&Command::new(argv))
     }
 
-    /// Does [`Machine::run_ok`] with a line for the shell.
+    /// Runs a line of shell like [`Machine::run_ok`].
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ use crate::{
     vitals::Patience,
 };
 
-/// A whole Debian starts dozens of programs before its agent runs, so that it gets more time.
+/// A complete Debian starts dozens of programs before its agent runs, so that it gets more time.
 const DEBIAN_PATIENCE: Patience = Patience {
     still: Duration::from_secs(300),
     spinning: Duration::from_secs(1200),
@@ -180,8 +180,8 @@ impl Context {
         }
     }
 
-    /// Boots a lab whose guests may be whole Debians (see [`crate::GuestConfig::debian`]), in place
-    /// of the shared one.
+    /// Boots a lab whose guests may be complete Debians (see [`crate::GuestConfig::debian`]), in
+    /// place of the shared one.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl Context {
     ///
     /// # Panics
     ///
-    /// Panics if `pattern` is no regular expression.
+    /// Panics if `pattern` is not a regular expression.
     pub fn allow_console(&mut self, pattern: &str) {
         self.allowed
             .push(Regex::new(pattern).expect("the pattern is valid"));
@@ -404,9 +404,9 @@ mod tests {
         assert_eq!(verdict.targets.len(), 1);
     }
 
-    /// A lab that does not boot is no failure of the modules, whatever error follows.
+    /// A lab that does not boot does not count as a failure of the modules, whatever error follows.
     #[test]
-    fn a_lab_that_does_not_boot_is_no_failure_of_modules() {
+    fn a_lab_that_does_not_boot_is_not_a_failure_of_modules() {
         let error = Err::<(), _>(anyhow!("no sign of life")).context(NotBooted);
         let error = error.unwrap_err().context("the guest was started");
         assert!(matches!(Provoked::of(Some(&error)), Provoked::NotBooted(_)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Tests on real kernels, with one promise, or a few related ones, in each file.
+//! Tests on real kernels. Each file tests one promise, or a few related ones.
 //!
 //! A scenario sets a [`stage`], works on it, and compares its observations with the counters of
 //! `ddctl` and with content that was made outside of the machines. The [`accounting`] must balance

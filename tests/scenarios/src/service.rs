@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! policyd as a service of a whole Debian.
+//! policyd as a service of a complete Debian.
 
 use anyhow::{Result, ensure};
 use ddlab::{Disk, FileSpec, Guest, GuestConfig, Throttle, wait};

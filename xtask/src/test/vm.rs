@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_exists() {
+    fn scenarios_that_are_left_out_exist() {
         let named: Vec<&str> = by_name().iter().map(|one| one.name).collect();
         for name in [&OTHER_KERNELS[..], &ALONE, &LONG].concat() {
             assert!(named.contains(&name), "{name}");

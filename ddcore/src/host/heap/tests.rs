@@ -181,7 +181,7 @@ fn put_of(host: &Host<Short>, vm: usize, runs: &[Run]) -> usize {
 /// Memory that other callers may need is allocated only for pages that the administrator has
 /// guaranteed to the tier.
 #[test]
-fn allocation_is_told_below_floor_only_while_no_more_is_used() {
+fn allocation_counts_as_below_the_floor_only_while_usage_is() {
     let host = host();
     let told = |floor| {
         host.tier.set_floor(floor);

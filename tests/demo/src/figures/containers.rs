@@ -11,8 +11,8 @@ use ddreport::chart::Panel;
 
 use crate::{
     ddctl,
-    plan::{ContainerPlan, Hosting, VmPlan},
-    recorder::{Audience, Recorder},
+    plan::{ContainerPlan, HostSettings, VmPlan},
+    recorder::{Observer, Recorder},
     recording::Recording,
     report::shares,
     site::{self, PAPER, Vm},
@@ -29,11 +29,11 @@ const TWO: &str = "60 : 40";
 const THREE: &str = "50 : 30 : 20";
 const AGAIN: &str = "60 : 40 again";
 
-pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
+pub(super) fn run(lab: &Lab, observer: Box<dyn Observer>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
     ddctl::run(lab.host(), "set-capacity --batch 128K")?;
     let vms = site::boot(lab, &[plan()])?;
-    let recording = perform(lab, &vms[0], audience)?;
+    let recording = perform(lab, &vms[0], observer)?;
     let targets = [TWO, THREE, AGAIN]
         .into_iter()
         .flat_map(|phase| settled(&recording, phase, tracks(&recording)))
@@ -50,11 +50,11 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
     })
 }
 
-fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording> {
+fn perform(lab: &Lab, vm: &Vm, observer: Box<dyn Observer>) -> Result<Recording> {
     let guest = &vm.guest;
     vm.attach()?;
     vm.enrol(PAPER, &[("web", 60), ("proxy", 40)])?;
-    let mut recorder = Recorder::start(lab.host(), audience)?;
+    let mut recorder = Recorder::start(lab.host(), observer)?;
     recorder.host_is_loaded();
     recorder.join(vm.start_loads(&["web", "proxy"])?);
     recorder.phase(TWO, true);
@@ -90,7 +90,7 @@ fn plan() -> VmPlan {
         memory_mib: 512,
         vcpus: 2,
         disk: FAST,
-        hosting: Hosting::default(),
+        host_settings: HostSettings::default(),
         containers: vec![
             container("web", |dir| Load::new(Profile::Webserver, dir).files(2_000)),
             container("proxy", |dir| Load::new(Profile::Proxy, dir).files(2_000)),

@@ -12,8 +12,8 @@ use ddreport::chart::Panel;
 use crate::{
     ddctl,
     demo::servers,
-    plan::{DISK, Hosting, VmPlan, describe},
-    recorder::{Audience, Recorder},
+    plan::{DISK, HostSettings, VmPlan, describe},
+    recorder::{Observer, Recorder},
     recording::Recording,
     report::{own_share, own_work},
     site::{self, PAPER, Vm},
@@ -25,20 +25,20 @@ const WEIGHTS: &str = "DoubleDecker, equal weights";
 const PHASE_S: f64 = 55.0;
 const SETTLED_S: f64 = 12.0;
 
-pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
+pub(super) fn run(lab: &Lab, observer: Box<dyn Observer>) -> Result<Experiment> {
     let plan = VmPlan {
         name: "servers",
         memory_mib: 512,
         vcpus: 2,
         disk: DISK,
-        hosting: Hosting::default(),
+        host_settings: HostSettings::default(),
         containers: servers(),
     };
     site::load_host(lab.host(), CAPACITY_MIB)?;
     ddctl::run(lab.host(), "set-capacity --batch 128K")?;
     ddctl::run(lab.host(), "mode fifo")?;
     let vms = site::boot(lab, &[plan])?;
-    let recording = perform(lab, &vms[0], audience)?;
+    let recording = perform(lab, &vms[0], observer)?;
     Ok(Experiment {
         title: "Web, proxy, mail and video: weights against one FIFO for all",
         lead: format!(
@@ -52,13 +52,13 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
     })
 }
 
-fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording> {
+fn perform(lab: &Lab, vm: &Vm, observer: Box<dyn Observer>) -> Result<Recording> {
     vm.attach()?;
     vm.enrol(
         PAPER,
         &[("web", 25), ("proxy", 25), ("mail", 25), ("video", 25)],
     )?;
-    let mut recorder = Recorder::start(lab.host(), audience)?;
+    let mut recorder = Recorder::start(lab.host(), observer)?;
     recorder.host_is_loaded();
     recorder.join(vm.start_loads(&[])?);
     recorder.phase(FIFO, false);

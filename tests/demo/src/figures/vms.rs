@@ -11,8 +11,8 @@ use ddreport::chart::Panel;
 
 use crate::{
     ddctl,
-    plan::{ContainerPlan, Hosting, VmPlan},
-    recorder::{Audience, Recorder},
+    plan::{ContainerPlan, HostSettings, VmPlan},
+    recorder::{Observer, Recorder},
     recording::{Recording, Share},
     report::shares,
     site::{self, PAPER, Vm},
@@ -31,10 +31,10 @@ const TWO: &str = "60 : 40";
 const THREE: &str = "vm3 without cache";
 const FOUR: &str = "40 : 35 : 25";
 
-pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
+pub(super) fn run(lab: &Lab, observer: Box<dyn Observer>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
     ddctl::run(lab.host(), "set-capacity --batch 128K")?;
-    let recording = perform(lab, audience)?;
+    let recording = perform(lab, observer)?;
     let targets = [ONE, TWO, THREE, FOUR]
         .into_iter()
         .flat_map(|phase| settled(&recording, phase, tracks(&recording)))
@@ -52,11 +52,11 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
     })
 }
 
-fn perform(lab: &Lab, audience: Box<dyn Audience>) -> Result<Recording> {
+fn perform(lab: &Lab, observer: Box<dyn Observer>) -> Result<Recording> {
     let host = lab.host();
     let set = |vm: &str, weight: u32| ddctl::run(host, &format!("set-weight {vm} {weight}"));
     let mut vms = vec![boot(lab, NAMES[0])?];
-    let mut recorder = Recorder::start(host, audience)?;
+    let mut recorder = Recorder::start(host, observer)?;
     recorder.host_is_loaded();
     recorder.phase(ONE, true);
     recorder.join(vms[0].start_loads(&[])?);
@@ -97,7 +97,7 @@ fn boot(lab: &Lab, name: &'static str) -> Result<Vm> {
         memory_mib: 256,
         vcpus: 1,
         disk: DISK,
-        hosting: Hosting::default(),
+        host_settings: HostSettings::default(),
         containers: vec![ContainerPlan {
             name: "video",
             memory_mib: 12,

@@ -120,12 +120,12 @@ impl Device {
         &self.path
     }
 
-    /// Takes the device away, as if it were pulled.
+    /// Removes the device, as if it were pulled out.
     pub(crate) fn power_off(&self, host: &Machine) -> Result<()> {
         host.write_file(&format!("{}/power", Self::directory()), "0")
     }
 
-    /// Ends the device, which is not in the tier any more.
+    /// Removes the device, which is no longer in the tier.
     pub(crate) fn forget(self, host: &Machine) -> Result<()> {
         Self::end(host)
     }

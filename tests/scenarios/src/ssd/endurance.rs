@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What wears a device out: pages that are not read again are not written if the container wants
-//! that, and the containers of a VM divide its share of a write budget by their weights.
+//! Writes to a device, which wear it out: pages that are not read again are not written if the
+//! container is set up so, and the containers of a VM divide its share of a write budget by their
+//! weights.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, FileSpec, Guest, Machine, Target, wait};
@@ -12,7 +13,7 @@ use crate::{
     stage::{self, percent},
 };
 
-/// Exists as long as the containers read.
+/// A file that exists as long as the containers read.
 const READING: &str = "/run/reading";
 
 /// Weights of the two containers in the SSD tier.
@@ -66,7 +67,7 @@ pub(super) fn admits(host: &Machine, guest: &Guest, file: &FileSpec) -> Result<T
     accounting::check(host)?;
     // The pages that left the guest by the first read have left it again by the second one.
     Ok(Target::at_least(
-        "ssd: pages that left the guest again and went to the device",
+        "ssd: pages that left the guest again and were written to the device",
         80.0,
         percent(second.ssd_puts, first.put_refused_unproven),
         "%",
@@ -117,7 +118,7 @@ pub(super) fn divides(host: &Machine, guest: &Guest, files: [&FileSpec; 2]) -> R
     accounting::check(host)?;
     // Three quarters are its share.
     Ok(Target::at_least(
-        "ssd: part of the write budget for a container with three quarters of its VM's share",
+        "ssd: part of the write budget that a container with three quarters of its VM's share gets",
         65.0,
         percent(written[1], written[0] + written[1]),
         "%",
