@@ -7,6 +7,7 @@
 mod containers;
 mod experiment;
 mod mix;
+mod paper;
 mod vms;
 
 pub(crate) use experiment::Experiment;

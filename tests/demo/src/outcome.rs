@@ -31,7 +31,6 @@ pub struct Outcome {
     targets: Vec<Target>,
     #[serde(skip)]
     pub(crate) recording: Recording,
-    #[serde(skip)]
     pub(crate) experiments: Vec<Experiment>,
 }
 

@@ -3,10 +3,10 @@
 //! The paper's table 4, scaled: Redis, MariaDB, nginx and SQLite in one guest, each with a target
 //! for its throughput (section 5.2.1).
 //!
-//! A partition by the host alone ("Morai++" in the paper) can only move file pages between
-//! containers, however well it is chosen, but Redis and MariaDB lack memory of the guest. policyd
-//! moves both, and so do limits set by hand. All are measured in the same way, by clients that send
-//! the next request as soon as they are answered.
+//! A partition that the host alone decides ("Morai++" in the paper) can only move file pages
+//! between containers. policyd moves memory of the guest as well, and so do limits set by hand. The
+//! run counts the targets that are met with each. All are measured in the same way, by clients that
+//! send the next request as soon as they are answered.
 
 mod outcome;
 mod service;
@@ -21,7 +21,7 @@ use testbed::{Limits, Testbed};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "table-4",
-    about: "Redis, MariaDB, nginx, SQLite: policyd meets targets that no host-only partition meets",
+    about: "Redis, MariaDB, nginx, SQLite: the targets that policyd, limits by hand and the host meet",
     quick: false,
     run,
 };
