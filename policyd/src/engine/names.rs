@@ -56,6 +56,17 @@ impl Names {
         self.open.retain(|cgroup, _| cgroups.contains_key(cgroup));
     }
 
+    /// Asks about all cgroups at once, because a new file may have other places of the runtimes'
+    /// files, or ask for other annotations.
+    pub(super) fn ask_again(&mut self, now: Time) {
+        let cgroups = self.known.keys().chain(self.open.keys());
+        let open = |cgroup: &String| {
+            let pause = FIRST_PAUSE;
+            (cgroup.clone(), Open { at: now, pause })
+        };
+        self.open = cgroups.map(open).collect();
+    }
+
     /// Returns the cgroups to ask about now.
     pub(super) fn due(&self, now: Time) -> Vec<String> {
         let due = self.open.iter().filter(|(_, open)| open.at <= now);

@@ -202,6 +202,70 @@ fn chunks_that_are_too_small_are_refused() {
 }
 
 #[test]
+fn directories_of_runtimes_are_lists_of_absolute_paths() {
+    let told = |line: &str| problems(&format!("[runtimes]\n{line}\n"));
+    for wrong in ["\"/srv/docker\"", "[\"/srv/docker\", 1]", "{}"] {
+        let line = format!("docker = {wrong}");
+        let message =
+            "line 2, column 10: `docker` is a list of directories, such as [\"/srv/docker\"]\n";
+        assert_eq!(told(&line), message);
+    }
+    assert_eq!(
+        told("podman = [\"/a\", \"srv/storage\"]"),
+        "line 2, column 10: `podman`: `srv/storage` is not an absolute path\n"
+    );
+    assert_eq!(
+        told("crio = []"),
+        "line 2, column 8: `crio` is an empty list; without this key the usual directories are read\n"
+    );
+    assert_eq!(
+        told("contianerd = [\"/a\"]"),
+        "line 2, column 1: unknown key `contianerd` in [runtimes]; did you mean `containerd`?\n"
+    );
+    assert_eq!(
+        problems("runtimes = 1\n"),
+        "line 1, column 12: `runtimes` is a table of keys and values\n"
+    );
+    let config = Config::parse("[runtimes]\ndocker = [\"/srv/docker\", \"/x\"]\n").unwrap();
+    let given = ["/srv/docker", "/x"].map(PathBuf::from);
+    assert_eq!(config.runtimes.docker, given);
+    let usual = Config::default().runtimes;
+    assert_eq!(config.runtimes.containerd, usual.containerd);
+}
+
+#[test]
+fn annotations_are_a_table_of_values() {
+    let told = |more: &str| problems(&format!("[[container]]\nname = \"a\"\n{more}\n"));
+    let table = "`pod_annotations` is a table, such as { \"cache.example.com/class\" = \"gold\" }";
+    for wrong in ["{}", "\"gold\"", "[\"a\"]"] {
+        assert_eq!(
+            told(&format!("pod = \"*\"\npod_annotations = {wrong}")),
+            format!("line 4, column 19: {table}\n")
+        );
+    }
+    assert_eq!(
+        told("pod = \"*\"\npod_annotations = { a = 1, b = \"\", c = \"[\" }"),
+        "line 4, column 25: `a` must be a string\n\
+         line 4, column 32: `b`: a name may not be empty\n\
+         line 4, column 40: `c`: error parsing glob '[': unclosed character class; missing ']'\n"
+    );
+    assert_eq!(
+        told("docker = \"a\"\npod_annotations = { a = \"b\" }"),
+        "line 4, column 1: `pod_annotations` needs `pod`\n"
+    );
+    // Entries for the same pods and other values are no twins.
+    let entry = |value: &str| {
+        format!(
+            "[[container]]\nname = \"{{}}\"\npod = \"*\"\npod_annotations = {{ a = \"{value}\" }}\n"
+        )
+    };
+    assert!(Config::parse(&format!("{}{}", entry("b"), entry("c"))).is_ok());
+    let twins = problems(&format!("{}{}", entry("b"), entry("b")));
+    let message = "cgroup `pod */*/* a=b` is taken by the container in line 1";
+    assert!(twins.contains(message), "{twins}");
+}
+
+#[test]
 fn an_empty_file_is_valid() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
 }
@@ -454,7 +518,7 @@ fn block(file: &str, key: &str, nth: usize) -> String {
 fn the_integrations_are_valid() {
     let directory = "packaging/integrations";
     for (file, key, nth, containers) in [
-        ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 2),
+        ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 3),
         ("cloud-init/guest.yaml", "    content:", 0, 1),
         ("ansible/site.yml", "doubledecker_config:", 1, 1),
     ] {
@@ -484,7 +548,7 @@ fn the_documentation_is_valid() {
 
 /// Returns all keys, which the messages about unknown keys list.
 fn keys() -> Vec<String> {
-    let wrong = "zzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
+    let wrong = "zzzzzzzz = 1\n[runtimes]\nzzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
                  zzzzzzzz = 1\n[container.target]\nzzzzzzzz = 1\nsource = { zzzzzzzz = 1 }\n";
     let problems = Config::parse(wrong).unwrap_err();
     let lists = problems.iter().filter_map(|problem| {
