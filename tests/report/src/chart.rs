@@ -24,6 +24,8 @@ pub use bars::{Bar, Bars};
 pub use ladder::{Ladder, Rung};
 pub use lines::{Line, Lines, Points};
 pub use palette::{GREY, colour};
+#[cfg(test)]
+pub(crate) use palette::{GRID, INK};
 pub use panel::{Panel, Series, Style};
 pub use spread::{Spread, Strip};
 pub use timeline::{Band, Mark, Timeline};
