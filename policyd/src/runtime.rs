@@ -163,7 +163,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let mut ready = false;
         loop {
             if self.act().await || !ready {
-                self.service.status(&self.engine.summary().to_string());
+                self.service.status(&self.summary());
             }
             if !ready {
                 self.service.ready();
@@ -288,9 +288,18 @@ impl<M: Module, S: Service> Runtime<M, S> {
         Ok(pools)
     }
 
+    /// Returns the state in one line, for the service manager.
+    fn summary(&self) -> String {
+        let troubles = self.show.troubles().iter();
+        let troubles: String = troubles.map(|trouble| format!("; {trouble}")).collect();
+        format!("{}{troubles}", self.engine.summary())
+    }
+
     fn shown(&self) -> Shown {
+        let mut report = self.engine.report();
+        report.not_open = self.show.troubles().to_vec();
         Shown {
-            report: self.engine.report(),
+            report,
             guest: self.guest.clone(),
         }
     }

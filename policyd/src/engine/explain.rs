@@ -18,6 +18,7 @@ impl Engine {
         Report {
             module: self.module.is_present(),
             trouble: self.trouble.clone(),
+            not_open: Vec::new(),
             store_bytes: self.controller.pages().map(Pages::bytes),
             feasible: self.controller.feasible(),
             memory: MemoryReport {

@@ -19,6 +19,9 @@ pub struct Report {
     /// The reason why it cannot be used, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// Why the page of metrics, or the status socket, could not be opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_open: Vec<String>,
     /// The VM's share of the store in bytes; absent without a host, or before it was measured.
     pub store_bytes: Option<u64>,
     /// Whether all targets can be met, as far as is known; absent without targets.
@@ -146,6 +149,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(trouble) = &self.trouble {
             writeln!(f, "{}: weights do not change", printable(trouble))?;
+        }
+        for trouble in &self.not_open {
+            writeln!(f, "{trouble}")?;
         }
         match self.store_bytes {
             Some(bytes) => write!(f, "the host gives this VM {}", size(bytes))?,

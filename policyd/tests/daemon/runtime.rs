@@ -278,6 +278,35 @@ fn another_root_is_watched_instead() {
     });
 }
 
+/// The port may be in use when the daemon starts.
+#[test]
+fn metrics_that_cannot_be_served_are_reported_and_tried_again() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let trouble = format!("no metrics at {address}: ");
+    Bench::run(&format!("metrics = \"{address}\"\n{WEB}"), async |bench| {
+        let status = format!("0 of 0 containers enrolled; {trouble}");
+        while !bench
+            .service
+            .said()
+            .iter()
+            .any(|one| one.starts_with(&status))
+        {
+            sleep(Duration::from_millis(2)).await;
+        }
+        let stream = UnixStream::connect(bench.socket()).await.unwrap();
+        let line = BufReader::new(stream).lines().next_line().await.unwrap();
+        let report: Report = serde_json::from_str(&line.unwrap()).unwrap();
+        assert!(report.not_open[0].starts_with(&trouble), "{report}");
+        assert!(report.to_string().contains(&trouble), "{report}");
+        drop(other);
+        // The page is opened with the next change.
+        bench.make("/a");
+        bench.make("/a/web");
+        bench.until_said("1 of 1 containers enrolled").await;
+    });
+}
+
 #[test]
 fn signs_of_life_are_given() {
     let bench = Bench::run("", async |bench| {

@@ -24,11 +24,13 @@ pub use bars::{Bar, Bars};
 pub use ladder::{Ladder, Rung};
 pub use lines::{Line, Lines, Points};
 pub use palette::{GREY, colour};
+#[cfg(test)]
+pub(crate) use palette::{GRID, INK};
 pub use panel::{Panel, Series, Style};
 pub use spread::{Spread, Strip};
 pub use timeline::{Band, Mark, Timeline};
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 /// Width of every chart, in units of which a letter has about seven: some 60 letters.
 const WIDTH: f64 = 440.0;
@@ -52,6 +54,28 @@ fn picture(about: &str, height: f64, content: &Markup) -> Markup {
             font-size="13"
         { (content) }
     }
+}
+
+/// Letters that a line crosses, as in the style of pages.
+const OUTLINED: &str = ".outlined{paint-order:stroke;stroke:#fff;stroke-width:4px}";
+
+/// Returns a picture as a file of its own, on paper of its own, so that it is readable on a page of
+/// any colour.
+fn file(about: &str, (width, height): (f64, f64), content: &Markup) -> String {
+    let view = format!("0 0 {width} {height}");
+    let svg = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(width) height=(height)
+            role="img" font-family="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+            font-size="13"
+        {
+            title { (about) }
+            style { (PreEscaped(OUTLINED)) }
+            rect width=(width) height=(height) fill="#ffffff" {}
+            (content)
+        }
+    };
+    // A line for each element shows changes of a picture as changes of lines.
+    format!("{}\n", svg.0.replace("><", ">\n<"))
 }
 
 #[cfg(test)]

@@ -144,6 +144,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::{GRID, INK};
 
     #[test]
     fn a_page_fits_a_telephone() {
@@ -151,6 +152,18 @@ mod tests {
         assert!(text.contains("width=device-width"));
         assert!(text.contains("<title>a &lt;title&gt;</title>"));
         assert!(!text.contains("overflow-x") && !text.contains("nowrap"));
+    }
+
+    /// The style gives the neutral colours of charts others on dark paper.
+    #[test]
+    fn the_style_knows_the_colours_of_charts() {
+        let (_, dark) = STYLE.split_once("prefers-color-scheme: dark").unwrap();
+        for (attribute, colour) in [("fill", INK), ("stroke", INK), ("stroke", GRID)] {
+            assert!(
+                dark.contains(&format!("[{attribute}=\"{colour}\"]")),
+                "{colour}"
+            );
+        }
     }
 
     #[test]

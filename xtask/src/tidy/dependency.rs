@@ -46,7 +46,7 @@ const OURS: &[Ours] = &[
     ("ddload", &[], &[]),
     ("ddhelper", &["ddabi", "ddagent", "ddload"], &[]),
     ("ddlab", &["ddagent"], &[]),
-    ("ddreport", &[], &[]),
+    ("ddreport", &[], &["ddcore", "ddsim"]),
     (
         "ddpapers",
         &["ddabi", "ddcore", "ddnl", "ddreport", "ddsim", "policyd"],

@@ -119,7 +119,10 @@ fn policies(rows: &[Row]) -> Markup {
     let cell = |outcome: &Outcome| {
         let puts = outcome.puts_per_hit();
         let puts = puts.map_or("–".into(), |puts| format!("{puts:.1}"));
-        Cell::right(format!("{:.1} / {puts}", outcome.hit_ratio() * 100.0))
+        Cell::right(format!(
+            "{:.1}\u{a0}/\u{a0}{puts}",
+            outcome.hit_ratio() * 100.0
+        ))
     };
     let heads = ["load", "guest, host (pages)", "inclusive LRU"];
     let heads = heads.into_iter().chain(Policy::ALL.map(Policy::name));
@@ -148,8 +151,8 @@ fn parts(parts: &[Part]) -> Markup {
         div.charts {
             @for part in parts {
                 @match part {
-                    Part::Lines(lines) => figure { (lines.svg()) },
-                    Part::Bars(bars) => figure { (bars.svg()) },
+                    Part::Lines(lines) => (lines.svg()),
+                    Part::Bars(bars) => (bars.svg()),
                     Part::Missing(why) => div.missing { "Not shown: " (why) "." },
                 }
             }
@@ -182,9 +185,9 @@ fn compared(row: &Compared) -> [Cell; 6] {
         Cell::text(&row.what),
         Cell::right(row.paper.map_or("–".into(), number)),
         Cell::right(number(row.ours)),
-        Cell::text(row.unit),
+        Cell::number(row.unit),
         Cell::right(ratio.unwrap_or("–".into())),
-        Cell::text(holds.unwrap_or_default()),
+        Cell::number(holds.unwrap_or_default()),
     ]
 }
 

@@ -19,6 +19,21 @@ pub(super) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
 
+/// Returns a text in lines of a width.
+pub(super) fn wrapped(text: &str, most: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && width(&lines[last]) + LETTER + width(word) > most {
+            lines.push(word.to_owned());
+        } else {
+            let gap = if lines[last].is_empty() { "" } else { " " };
+            lines[last] += &format!("{gap}{word}");
+        }
+    }
+    lines
+}
+
 /// Names with colours.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Legend<'a> {
@@ -63,6 +78,15 @@ impl<'a> Legend<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_have_whole_words() {
+        assert_eq!(
+            wrapped("one FIFO for all", 8.0 * LETTER),
+            ["one FIFO", "for all"]
+        );
+        assert_eq!(wrapped("a", 0.0), ["a"]);
+    }
 
     #[test]
     fn names_keep_apart_and_inside() {

@@ -15,9 +15,9 @@ const COLOURS: [&str; 6] = [
 pub const GREY: &str = "#767676";
 
 /// Lines of grids and axes.
-pub(super) const GRID: &str = "#e3e3e3";
+pub(crate) const GRID: &str = "#e3e3e3";
 /// Text.
-pub(super) const INK: &str = "#222222";
+pub(crate) const INK: &str = "#222222";
 
 /// Returns the colour of the series of a number.
 pub fn colour(number: usize) -> &'static str {

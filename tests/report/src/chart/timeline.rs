@@ -5,7 +5,8 @@
 use maud::{Markup, html};
 
 use super::{
-    WIDTH,
+    WIDTH, file,
+    legend::{LINE, wrapped},
     palette::{GRID, INK},
     panel::{Frame, Panel},
     picture,
@@ -63,6 +64,46 @@ pub struct Mark {
 impl Timeline {
     /// Draws the panels, and names the periods below them.
     pub fn svg(&self) -> Markup {
+        let (content, height) = self.panels();
+        html! {
+            figure {
+                (picture(&self.about, height, &content))
+                @if !self.bands.is_empty() {
+                    figcaption {
+                        @for (number, band) in self.bands.iter().enumerate() {
+                            @if number > 0 { ", " }
+                            b { (letter(number)) } " " (band.name)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the same as a file of its own, with the explanations of the moments.
+    pub fn file(&self, changes: &[String]) -> String {
+        let (content, height) = self.panels();
+        let bands = self.bands.iter().enumerate();
+        let bands = bands.map(|(number, band)| format!("{}: {}", letter(number), band.name));
+        let bands = bands.collect::<Vec<_>>().join(", ");
+        let marks = self.marks.iter().zip(changes);
+        let marks = marks.map(|(mark, change)| format!("{}: {change}", mark.number));
+        let lines = std::iter::once(bands).chain(marks);
+        let lines: Vec<_> = lines
+            .flat_map(|text| wrapped(&text, WIDTH - 16.0))
+            .collect();
+        let content = html! {
+            (content)
+            @for (number, line) in lines.iter().enumerate() {
+                text x="8" y=(height + LINE * (number as f64 + 0.8)) fill=(INK) { (line) }
+            }
+        };
+        let height = height + LINE * (lines.len() as f64 + 0.5);
+        file(&self.about, (WIDTH, height), &content)
+    }
+
+    /// Returns the panels and their height.
+    fn panels(&self) -> (Markup, f64) {
         let time = Scale::new((0.0, self.seconds), (LEFT, RIGHT));
         let rows = rows(&self.marks, &time);
         let most = rows.iter().max().map_or(0, |row| row + 1);
@@ -106,19 +147,7 @@ impl Timeline {
                 "time (s)"
             }
         };
-        html! {
-            figure {
-                (picture(&self.about, bottom + FOOT, &content))
-                @if !self.bands.is_empty() {
-                    figcaption {
-                        @for (number, band) in self.bands.iter().enumerate() {
-                            @if number > 0 { ", " }
-                            b { (letter(number)) } " " (band.name)
-                        }
-                    }
-                }
-            }
-        }
+        (content, bottom + FOOT)
     }
 
     fn band(&self, number: usize, band: &Band, time: &Scale, bottom: f64) -> Markup {
