@@ -37,6 +37,9 @@ pub fn mutated_modules(patches: &[&str]) -> String {
 /// Directory of the kernel's selftests below `/opt/dd`, for scenarios that need them.
 pub const SELFTESTS: &str = "selftests";
 
+/// Directory of the kernel and the initial filesystem of an installed guest, below `/opt/dd`.
+pub const INSTALLED: &str = "boot/installed";
+
 /// The control file of kernels with `DEBUG_KMEMLEAK`.
 const LEAKS: &str = "/sys/kernel/debug/kmemleak";
 

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A complete Debian starts dozens of programs before its agent runs, so that it gets more time.
-const DEBIAN_PATIENCE: Patience = Patience {
+pub(crate) const DEBIAN_PATIENCE: Patience = Patience {
     still: Duration::from_secs(300),
     spinning: Duration::from_secs(1200),
 };
@@ -189,6 +189,27 @@ impl Context {
     pub fn debian_lab(&mut self) -> Result<&Lab> {
         let config = LabConfig {
             debian: Some((self.artifacts.debian)()?),
+            ..self.lab_config()
+        };
+        let lab = self.fresh_lab(config)?;
+        lab.set_patience(DEBIAN_PATIENCE);
+        Ok(lab)
+    }
+
+    /// Boots a lab in which L1 and one guest (see [`crate::GuestConfig::installed`]) are Debians in
+    /// which the project's packages were installed, in place of the shared one. Nothing of the
+    /// project is loaded or started but by these packages. The scenario must end this lab, because
+    /// others expect another L1.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the systems were not made, or the lab does not boot.
+    pub fn installed_lab(&mut self) -> Result<&Lab> {
+        let installed = self.artifacts.installed.clone();
+        let config = LabConfig {
+            installed: Some(installed.context("this run has no installed systems")?),
+            // A reboot is not repeated if it stops at the second processor, as a boot is.
+            vcpus: 1,
             ..self.lab_config()
         };
         let lab = self.fresh_lab(config)?;
@@ -381,6 +402,7 @@ mod tests {
             root: PathBuf::new(),
             opt: PathBuf::new(),
             debian: || Ok(PathBuf::new()),
+            installed: None,
             prometheus: || Ok(PathBuf::new()),
         };
         Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {

@@ -160,11 +160,9 @@ impl Vitals {
         let _ = file.and_then(|mut file| file.write_all(data));
     }
 
-    /// Returns how many times a text was on the console of VMs of this name.
-    pub(crate) fn count(&self, vm: &str, text: &str) -> usize {
-        read_lossy(&self.console_path(Some(vm)))
-            .matches(text)
-            .count()
+    /// Returns how many times a text was on the console of L1, or of VMs of this name.
+    pub(crate) fn count(&self, vm: Option<&str>, text: &str) -> usize {
+        read_lossy(&self.console_path(vm)).matches(text).count()
     }
 
     /// Records the end of a VM's process.

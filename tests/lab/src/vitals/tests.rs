@@ -113,7 +113,7 @@ fn a_kernel_that_follows_another_is_not_judged_by_its_words() {
     vitals.console("one", b"[    9.0] Kernel panic - not syncing: why\n");
     vitals.console("one", b"[    1.0] Run /init as init process\n");
     vitals.check(Some("one")).unwrap_err();
-    assert_eq!(vitals.count("one", "Run /init"), 2);
+    assert_eq!(vitals.count(Some("one"), "Run /init"), 2);
     vitals.born(Some("one"));
     vitals.check(Some("one")).unwrap();
     vitals.console("one", b"[    2.0] Kernel panic - not syncing: why\n");
