@@ -62,7 +62,7 @@ impl Names {
         let cgroups = self.known.keys().chain(self.open.keys());
         let open = |cgroup: &String| {
             let pause = FIRST_PAUSE;
-            (cgroup.clone(), Open { at: now, pause })
+            (cgroup.clone(), Query { at: now, pause })
         };
         self.open = cgroups.map(open).collect();
     }

@@ -26,7 +26,7 @@ const FILE: &str = "file";
 const LEN: u64 = 64 << 20;
 /// A file of twice the size of the device, so that no page is read from it before it is evicted.
 const LONG: &str = "long";
-const LONG_LEN: u64 = 2 * DEVICE_MIB << 20;
+const LONG_LEN: u64 = (2 * DEVICE_MIB) << 20;
 /// Time of a request. A guest in an emulated host takes a millisecond or two of processor time for a
 /// read, hundreds of times as much as on hardware, so that 32 readers wait for its processors as well.
 /// That time is measured with a device that answers at once.
