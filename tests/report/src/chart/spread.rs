@@ -96,7 +96,9 @@ impl Spread {
             @for (number, (strip, bars)) in self.strips.iter().zip(&strips).enumerate() {
                 @let base = HEAD + step * number as f64 + LINE + HEIGHT;
                 @let up = Scale::new((0.0, highest), (0.0, HEIGHT));
-                text x=(LEFT) y=(base - HEIGHT - 5.0) fill=(INK) { (strip.name) (p99(strip)) }
+                text.outlined x=(LEFT) y=(base - HEIGHT - 5.0) fill=(INK) {
+                    (strip.name) (p99(strip))
+                }
                 @for (bar, part) in bars {
                     @let left = across.at(f64::from(*bar) / FINE);
                     @let right = across.at(f64::from(*bar + 1) / FINE);
