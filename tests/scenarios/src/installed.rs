@@ -166,21 +166,14 @@ fn as_typed(line: &str) -> Command {
     Command::new(["bash", "--login", "-c", line]).cwd("/root")
 }
 
-/// Waits until systemd has started all units, and checks that the module was loaded by them.
+/// Waits until systemd has started all units, and checks that the module is loaded, which the test
+/// never does.
 fn came_up(machine: &Machine, module: &str) -> Result<()> {
     service::booted(machine)?;
-    ensure!(machine.has_module(module)?, "{module} is not loaded");
-    let said = machine.exec_ok([
-        "journalctl",
-        "-b",
-        "-o",
-        "cat",
-        "-u",
-        "systemd-modules-load",
-    ])?;
+    machine.exec_ok(["systemctl", "is-active", "systemd-modules-load"])?;
     ensure!(
-        said.contains(&format!("Inserted module '{module}'")),
-        "systemd-modules-load did not load {module}: {said}"
+        machine.has_module(module)?,
+        "{module} was not loaded at boot"
     );
     machine.check_taint()
 }
