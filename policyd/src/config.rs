@@ -46,7 +46,7 @@ pub struct Config {
     /// Address at which metrics are served; without it they are not served.
     pub metrics: Option<SocketAddr>,
     /// Directories of container runtimes.
-    pub runtimes: Roots,
+    pub runtimes: Box<Roots>,
     /// Proportional reclaim.
     pub reclaim: Reclaim,
     /// Offload of cold pages.
@@ -150,7 +150,7 @@ impl Default for Config {
             margin: 0.05,
             status_socket: Some("/run/doubledecker/policyd.sock".into()),
             metrics: None,
-            runtimes: Roots::default(),
+            runtimes: Box::default(),
             reclaim: Reclaim::default(),
             offload: Offload::default(),
             containers: Vec::new(),

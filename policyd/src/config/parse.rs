@@ -50,7 +50,8 @@ fn top(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Config {
     }
     config.metrics = section.parsed("metrics", |text| address(text, POLICYD_PORT));
     if let Some(below) = section.table("runtimes") {
-        config.runtimes = roots::roots(section.reader.section(below, " in [runtimes]"));
+        let below = section.reader.section(below, " in [runtimes]");
+        config.runtimes = Box::new(roots::roots(below));
     }
     if let Some(below) = section.table("reclaim") {
         config.reclaim = reclaim(section.reader.section(below, " in [reclaim]"));

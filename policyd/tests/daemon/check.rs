@@ -183,7 +183,11 @@ fn each_container_with_a_name_is_looked_for() {
         ),
     ] {
         let warning = format!("container `web`: {missing} now");
-        assert_eq!(machine.lacks(&one(key, value)), [warning.clone()], "{key}");
+        assert_eq!(
+            machine.lacks(&one(key, value)),
+            std::slice::from_ref(&warning),
+            "{key}"
+        );
         machine.cgroup(cgroup);
         if let Some((path, content)) = file {
             // The cgroup alone does not tell the name.
