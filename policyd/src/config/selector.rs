@@ -146,6 +146,14 @@ impl Selector {
         }
     }
 
+    /// Returns whether it has the name of one container, unit or pod, and no glob in its place.
+    pub fn is_literal(&self) -> bool {
+        match self {
+            Self::Pod { pod, .. } => pod.glob.is_none(),
+            _ => !self.is_glob(),
+        }
+    }
+
     /// Returns whether it can select a cgroup, judged by the path alone.
     pub fn may_mean(&self, cgroup: &str) -> bool {
         match self {

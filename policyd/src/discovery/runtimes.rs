@@ -36,6 +36,25 @@ type Version = (u64, u64, i64, i64);
 /// The longest file that is read, which is more than any runtime writes.
 const LONGEST: u64 = 4 << 20;
 
+const DOCKER: &str = "var/lib/docker/containers";
+const TASKS: &str = "run/containerd/io.containerd.runtime.v2.task";
+const RUN_STORAGE: &str = "run/containers/storage";
+const STORAGES: [&str; 2] = ["var/lib/containers/storage", RUN_STORAGE];
+/// The end of the names of directories in a storage, one for each storage driver.
+const STORAGE_END: &str = "-containers";
+
+/// Returns the directories in which a runtime keeps files, and the end of the names of those
+/// directories in them that have the files.
+fn directories(runtime: Runtime) -> Vec<(&'static str, &'static str)> {
+    match runtime {
+        Runtime::Containerd => vec![(TASKS, "")],
+        Runtime::Crio => vec![(RUN_STORAGE, STORAGE_END)],
+        Runtime::Docker => vec![(DOCKER, "")],
+        Runtime::Lxc => Vec::new(),
+        Runtime::Podman => STORAGES.map(|one| (one, STORAGE_END)).into(),
+    }
+}
+
 /// Docker's state of a container.
 #[derive(Deserialize)]
 struct DockerState {
@@ -67,6 +86,27 @@ impl Runtimes {
         }
     }
 
+    /// Returns why the files of a runtime cannot be read, for each of their directories. There is no
+    /// obstacle if one of these can be read; LXC has no files.
+    pub fn obstacles(&self, runtime: Runtime) -> Vec<(PathBuf, io::Error)> {
+        let mut obstacles = Vec::new();
+        for (place, end) in directories(runtime) {
+            let directory = self.root.join(place);
+            match fs::read_dir(&directory) {
+                Ok(_) if end.is_empty() => return Vec::new(),
+                Ok(_) if self.list(place).iter().any(|name| name.ends_with(end)) => {
+                    return Vec::new();
+                }
+                Ok(_) => {
+                    let below = directory.join(format!("*{end}"));
+                    obstacles.push((below, io::ErrorKind::NotFound.into()));
+                }
+                Err(error) => obstacles.push((directory, error)),
+            }
+        }
+        obstacles
+    }
+
     /// Returns the identity of a cgroup's container, or `None` if no file has it (yet).
     pub fn identify(&mut self, cgroup: &str) -> Option<Identity> {
         let Reference { runtime, id } = Reference::of(cgroup)?;
@@ -80,7 +120,7 @@ impl Runtimes {
     }
 
     fn docker(&self, id: String) -> Option<Identity> {
-        let path = format!("var/lib/docker/containers/{id}/config.v2.json");
+        let path = format!("{DOCKER}/{id}/config.v2.json");
         let state: DockerState = self.read(&path)?;
         let name = state.name.trim_start_matches('/').to_owned();
         Some(named(Runtime::Docker, id, name))
@@ -88,9 +128,9 @@ impl Runtimes {
 
     fn podman(&mut self, id: String) -> Option<Identity> {
         // There is one directory for each storage driver: `overlay-containers`, `vfs-containers`, …
-        for storage in ["var/lib/containers/storage", "run/containers/storage"] {
+        for storage in STORAGES {
             for directory in self.list(storage) {
-                if !directory.ends_with("-containers") {
+                if !directory.ends_with(STORAGE_END) {
                     continue;
                 }
                 for file in ["containers.json", "volatile-containers.json"] {
@@ -125,7 +165,6 @@ impl Runtimes {
     }
 
     fn containerd(&self, id: String) -> Option<Identity> {
-        const TASKS: &str = "run/containerd/io.containerd.runtime.v2.task";
         let bundle: Bundle = self
             .list(TASKS)
             .into_iter()
@@ -153,9 +192,10 @@ impl Runtimes {
     }
 
     fn crio(&self, id: String) -> Option<Identity> {
-        const STORAGE: &str = "run/containers/storage";
-        let bundle: Bundle = self.list(STORAGE).into_iter().find_map(|directory| {
-            self.read(&format!("{STORAGE}/{directory}/{id}/userdata/config.json"))
+        let bundle: Bundle = self.list(RUN_STORAGE).into_iter().find_map(|directory| {
+            self.read(&format!(
+                "{RUN_STORAGE}/{directory}/{id}/userdata/config.json"
+            ))
         })?;
         let annotation = |key: &str| {
             bundle

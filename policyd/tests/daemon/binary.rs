@@ -22,32 +22,6 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Runs `policyd check` on a text. Returns the exit code, and the output without the directory's
-/// name.
-fn check(text: &str) -> (Option<i32>, String) {
-    let directory = TempDir::new().unwrap();
-    let file = directory.path().join("policyd.toml");
-    fs::write(&file, text).unwrap();
-    let output = cargo_bin_cmd!("policyd").arg("check").arg(&file).output();
-    let output = output.unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8(text).unwrap();
-    let place = format!("{}/", directory.path().display());
-    (output.status.code(), text.replace(&place, ""))
-}
-
-#[test]
-fn check_tells_right_from_wrong() {
-    let (code, text) = check("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n");
-    assert_eq!(
-        (code, text.as_str()),
-        (Some(0), "policyd.toml: OK, 1 containers\n")
-    );
-    let (code, text) = check("intervall_s = 1\n[[container]]\nname = \"a\"\n");
-    assert_eq!(code, Some(1));
-    assert_snapshot!(text);
-}
-
 #[test]
 fn a_file_that_is_not_there_is_told() {
     let mut command = cargo_bin_cmd!("policyd");
