@@ -28,7 +28,7 @@ impl std::error::Error for NotReady {}
 /// a warning for each runtime without files, and for each container that is not there now.
 pub fn inspect(config: &Config, root: &Path) -> Result<Vec<String>, NotReady> {
     hierarchy(&config.cgroup_root)?;
-    let mut runtimes = Runtimes::new(root);
+    let mut runtimes = Runtimes::new(root, config);
     let mut warnings = Vec::new();
     let mut found = |selector: &Selector| {
         let obstacle = obstacle(selector, &runtimes);
@@ -105,8 +105,8 @@ fn obstacle(selector: &Selector, runtimes: &Runtimes) -> Option<String> {
     }
     let reasons: Vec<String> = reasons.into_iter().collect();
     Some(format!(
-        "no container is found by `{key}` now: {}. Start the runtime, or make its files visible \
-         there",
+        "no container is found by `{key}` now: {}. Start the runtime, or name its directories in \
+         [runtimes]",
         reasons.join(", ")
     ))
 }

@@ -437,6 +437,7 @@ impl Engine {
         }
         self.knobs.limiter.reload();
         self.names.retain(&self.cgroups);
+        self.names.ask_again(now);
         self.crowded.clear();
         self.match_all();
         self.weights_outdated = true;

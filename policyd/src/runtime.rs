@@ -82,6 +82,8 @@ pub struct Runtime<M: Module, S: Service> {
     control: Option<M::Control>,
     service: S,
     tree: Option<Tree>,
+    /// The root below which runtimes keep their files.
+    root: PathBuf,
     runtimes: Runtimes,
     meter: Meter<Origins>,
     jobs: Jobs,
@@ -106,6 +108,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let config = load(path)?;
         let writer = CgroupWriter::new(&config.cgroup_root, places.journal().as_deref());
         let origins = Origins::new(&places.proc, &config.cgroup_root);
+        let runtimes = Runtimes::new(&places.root, &config);
         Ok(Self {
             path: path.into(),
             engine: Engine::new(config),
@@ -113,7 +116,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
             control: None,
             service,
             tree: None,
-            runtimes: Runtimes::new(&places.root),
+            root: places.root,
+            runtimes,
             meter: Meter::new(&places.proc, origins),
             jobs: Jobs::new(writer),
             show: Show::new(metrics::page),
@@ -376,6 +380,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     // Limits below the old root are undone before it is forgotten.
                     self.jobs.move_to(&config.cgroup_root).await;
                 }
+                self.runtimes = Runtimes::new(&self.root, &config);
                 self.show
                     .open(config.status_socket.as_deref(), config.metrics)
                     .await;

@@ -56,6 +56,14 @@ impl Names {
         self.open.retain(|cgroup, _| cgroups.contains_key(cgroup));
     }
 
+    /// Asks about all open cgroups at once, because the places of the runtimes' files have changed.
+    pub(super) fn ask_again(&mut self, now: Time) {
+        for open in self.open.values_mut() {
+            open.at = now;
+            open.pause = FIRST_PAUSE;
+        }
+    }
+
     /// Returns the cgroups to ask about now.
     pub(super) fn due(&self, now: Time) -> Vec<String> {
         let due = self.open.iter().filter(|(_, open)| open.at <= now);

@@ -219,8 +219,8 @@ fn runtimes_without_files_are_told() {
     let machine = Machine::new();
     let warning = |key: &str, reasons: &str| {
         format!(
-            "no container is found by `{key}` now: {reasons}. Start the runtime, or make its files \
-             visible there"
+            "no container is found by `{key}` now: {reasons}. Start the runtime, or name its \
+             directories in [runtimes]"
         )
     };
     let twice = format!("{}{}", one("docker", "web"), one("docker", "db*")).replacen("web", "a", 1);
@@ -242,11 +242,27 @@ fn runtimes_without_files_are_told() {
     assert_eq!(machine.lacks(&one("podman", "*")), [""; 0]);
     // Pods are those of containerd or of CRI-O.
     let both = "there is no /run/containerd/io.containerd.runtime.v2.task, there is no \
-                /run/containers/storage";
+                /run/containers/storage, there is no \
+                /run/k3s/containerd/io.containerd.runtime.v2.task";
     assert_eq!(machine.lacks(&one("pod", "*")), [warning("pod", both)]);
     machine.write("run/containers/storage/overlay-containers/x", "");
     assert_eq!(machine.lacks(&one("pod", "*")), [""; 0]);
     assert_eq!(machine.lacks(&one("lxc", "*")), [""; 0]);
+}
+
+#[test]
+fn runtimes_are_looked_for_where_the_file_says() {
+    let machine = Machine::new();
+    machine.write("var/lib/docker/containers/x", "");
+    let file = format!(
+        "[runtimes]\ndocker = [\"/srv/docker\"]\n{}",
+        one("docker", "*")
+    );
+    let warnings = machine.lacks(&file);
+    let reason = "there is no /srv/docker/containers. ";
+    assert!(warnings[0].contains(reason), "{warnings:?}");
+    machine.write("srv/docker/containers/x", "");
+    assert_eq!(machine.lacks(&file), [""; 0]);
 }
 
 /// A directory that cannot be listed is another matter than one that is missing.

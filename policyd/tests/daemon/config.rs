@@ -202,6 +202,38 @@ fn chunks_that_are_too_small_are_refused() {
 }
 
 #[test]
+fn directories_of_runtimes_are_lists_of_absolute_paths() {
+    let told = |line: &str| problems(&format!("[runtimes]\n{line}\n"));
+    for wrong in ["\"/srv/docker\"", "[\"/srv/docker\", 1]", "{}"] {
+        let line = format!("docker = {wrong}");
+        let message =
+            "line 2, column 10: `docker` is a list of directories, such as [\"/srv/docker\"]\n";
+        assert_eq!(told(&line), message);
+    }
+    assert_eq!(
+        told("podman = [\"/a\", \"srv/storage\"]"),
+        "line 2, column 10: `podman`: `srv/storage` is not an absolute path\n"
+    );
+    assert_eq!(
+        told("crio = []"),
+        "line 2, column 8: `crio` is an empty list; without this key the usual directories are read\n"
+    );
+    assert_eq!(
+        told("contianerd = [\"/a\"]"),
+        "line 2, column 1: unknown key `contianerd` in [runtimes]; did you mean `containerd`?\n"
+    );
+    assert_eq!(
+        problems("runtimes = 1\n"),
+        "line 1, column 12: `runtimes` is a table of keys and values\n"
+    );
+    let config = Config::parse("[runtimes]\ndocker = [\"/srv/docker\", \"/x\"]\n").unwrap();
+    let given = ["/srv/docker", "/x"].map(PathBuf::from);
+    assert_eq!(config.runtimes.docker, given);
+    let usual = Config::default().runtimes;
+    assert_eq!(config.runtimes.containerd, usual.containerd);
+}
+
+#[test]
 fn an_empty_file_is_right() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
 }
@@ -484,7 +516,7 @@ fn the_documentation_is_right() {
 
 /// Returns all keys, which the messages about unknown keys list.
 fn keys() -> Vec<String> {
-    let wrong = "zzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
+    let wrong = "zzzzzzzz = 1\n[runtimes]\nzzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
                  zzzzzzzz = 1\n[container.target]\nzzzzzzzz = 1\nsource = { zzzzzzzz = 1 }\n";
     let problems = Config::parse(wrong).unwrap_err();
     let lists = problems.iter().filter_map(|problem| {

@@ -27,7 +27,13 @@ impl Tree {
     }
 
     fn who(&self, cgroup: &str) -> Option<Identity> {
-        Runtimes::new(self.0.path()).identify(cgroup)
+        self.who_by("", cgroup)
+    }
+
+    /// Returns the container of a cgroup, with a file of this text.
+    fn who_by(&self, file: &str, cgroup: &str) -> Option<Identity> {
+        let config = Config::parse(file).unwrap();
+        Runtimes::new(self.0.path(), &config).identify(cgroup)
     }
 
     fn name(&self, cgroup: &str) -> Option<String> {
@@ -72,7 +78,7 @@ fn new_names_are_found() {
     let tree = Tree::new();
     let docker = format!("/var/lib/docker/containers/{A}/config.v2.json");
     let podman = "/var/lib/containers/storage/overlay-containers/containers.json";
-    let mut runtimes = Runtimes::new(tree.0.path());
+    let mut runtimes = Runtimes::new(tree.0.path(), &Config::default());
     for name in ["old", "new"] {
         tree.write(&docker, &json!({ "Name": format!("/{name}") }).to_string());
         let list = json!([{ "id": A, "names": [name] }]);
@@ -150,6 +156,77 @@ fn nerdctl_and_lxc_name_theirs() {
     assert_eq!(name(A).as_deref(), Some("cache"));
     assert_eq!(name(B).as_deref(), Some(B));
     assert_eq!(tree.name("/lxc.payload.mail").as_deref(), Some("mail"));
+}
+
+/// Names are looked for in the directories of the file, and only there.
+#[test]
+fn runtimes_keep_their_files_where_the_file_says() {
+    let file = "[runtimes]\n\
+                docker = [\"/srv/none\", \"/srv/docker\"]\n\
+                podman = [\"/srv/storage\"]\n\
+                containerd = [\"/run/other/containerd\"]\n\
+                crio = [\"/srv/crio\"]\n";
+    let names = |name: &str| json!([{ "id": A, "names": [name] }]).to_string();
+    let docker = |name: &str| json!({ "Name": format!("/{name}") }).to_string();
+    let nerdctl = |name: &str| bundle(json!({ "nerdctl/name": name }));
+    let crio = |name: &str| {
+        bundle(json!({
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.container.name": name,
+            "io.kubernetes.pod.name": "web-0",
+            "io.kubernetes.pod.namespace": "shop",
+        }))
+    };
+    let kubepods = format!("/kubepods.slice/kubepods-podx.slice/crio-{A}.scope");
+    for (cgroup, usual, other, below, content) in [
+        (
+            format!("/docker/{A}"),
+            "var/lib/docker",
+            "srv/docker",
+            format!("containers/{A}/config.v2.json"),
+            &docker as &dyn Fn(&str) -> String,
+        ),
+        (
+            format!("/machine.slice/libpod-{A}.scope"),
+            "var/lib/containers/storage",
+            "srv/storage",
+            "btrfs-containers/containers.json".into(),
+            &names,
+        ),
+        (
+            format!("/default/{A}"),
+            "run/containerd",
+            "run/other/containerd",
+            format!("io.containerd.runtime.v2.task/default/{A}/config.json"),
+            &nerdctl,
+        ),
+        (
+            kubepods,
+            "run/containers/storage",
+            "srv/crio",
+            format!("overlay-containers/{A}/userdata/config.json"),
+            &crio,
+        ),
+    ] {
+        let tree = Tree::new();
+        tree.write(&format!("{usual}/{below}"), &content("usual"));
+        assert_eq!(tree.name(&cgroup).as_deref(), Some("usual"), "{cgroup}");
+        assert_eq!(tree.who_by(file, &cgroup), None, "{cgroup}");
+        tree.write(&format!("{other}/{below}"), &content("other"));
+        let name = tree.who_by(file, &cgroup).map(|one| one.name);
+        assert_eq!(name.as_deref(), Some("other"), "{cgroup}");
+    }
+}
+
+/// k3s and RKE2 have a containerd of their own, beside that of the system.
+#[test]
+fn containerds_are_looked_for_in_both_usual_places() {
+    let tree = Tree::new();
+    for (state, id) in [("/run/containerd", A), ("/run/k3s/containerd", B)] {
+        let path = format!("{state}/io.containerd.runtime.v2.task/k8s.io/{id}/config.json");
+        tree.write(&path, &bundle(json!({ "nerdctl/name": state })));
+        assert_eq!(tree.name(&format!("/k8s.io/{id}")).as_deref(), Some(state));
+    }
 }
 
 #[test]

@@ -181,6 +181,28 @@ impl Bench {
 }
 
 #[test]
+fn directories_of_runtimes_are_read_again() {
+    let id = "3f".repeat(32);
+    let cgroup = format!("/docker/{id}");
+    let docker = "[[container]]\nname = \"web\"\ndocker = \"web\"\nweight = 70\n";
+    Bench::run(docker, async |bench| {
+        let state = bench
+            .directory
+            .path()
+            .join("srv/docker/containers")
+            .join(&id);
+        fs::create_dir_all(&state).unwrap();
+        fs::write(state.join("config.v2.json"), "{\"Name\": \"/web\"}").unwrap();
+        bench.until_said("ready").await;
+        bench.make("/docker");
+        bench.make(&cgroup);
+        bench.write(&format!("[runtimes]\ndocker = [\"/srv/docker\"]\n{docker}"));
+        bench.requests.send(Request::Reload).await.unwrap();
+        bench.until_enrolled(&cgroup, 70).await;
+    });
+}
+
+#[test]
 fn containers_are_followed() {
     let bench = Bench::run(WEB, async |bench| {
         bench.until_said("ready").await;

@@ -38,8 +38,8 @@ fn container(cgroup: &str) -> Option<String> {
         .join(format!("var/lib/docker/containers/{WEB}/config.v2.json"));
     fs::create_dir_all(state.parent().unwrap()).unwrap();
     fs::write(state, r#"{"Name":"/web"}"#).unwrap();
-    let identity = Runtimes::new(root.path()).identify(cgroup);
     let config = Config::parse(FILE).unwrap();
+    let identity = Runtimes::new(root.path(), &config).identify(cgroup);
     let container = config.container_of(cgroup, identity.as_ref());
     container.map(|one| one.name.clone())
 }
@@ -136,7 +136,7 @@ fn a_users_unit_is_that_users() {
 #[test]
 fn names_of_lxc_are_not_cut() {
     let config = Config::parse("[[container]]\nname = \"{}\"\nlxc = \"*\"\n").unwrap();
-    let mut runtimes = Runtimes::new(std::path::Path::new("/nowhere"));
+    let mut runtimes = Runtimes::new(std::path::Path::new("/nowhere"), &config);
     let mut pool = |name: &str| {
         let cgroup = format!("/lxc.payload.{name}");
         let identity = runtimes.identify(&cgroup);

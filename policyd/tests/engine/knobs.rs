@@ -324,6 +324,29 @@ fn names_are_asked_until_they_are_known() {
     assert!(world.enrolled().is_empty());
 }
 
+/// A new file may have the right directories of runtimes, so that names are asked for at once.
+#[test]
+fn a_new_file_asks_for_all_names() {
+    let file = "[[container]]\nname = \"{}\"\ndocker = \"web\"\nweight = 7\n";
+    let mut world = World::new(file);
+    let cgroup = format!("/docker/{}", "3f".repeat(32));
+    world.make(&cgroup, true);
+    // The pauses between questions have become longer than a second.
+    world.pass(Time::from_secs(100));
+    let identity = Identity {
+        runtime: Runtime::Docker,
+        id: "3f".repeat(32),
+        name: "web".into(),
+        pod: None,
+    };
+    world.identities.insert(cgroup.clone(), identity);
+    world.pass(Time::from_secs(1));
+    assert!(world.enrolled().is_empty());
+    world.tell(Event::ConfigLoaded(parse(file)));
+    world.pass(Time::from_secs(1));
+    assert_eq!(world.enrolled()[&cgroup], ("web".into(), 7));
+}
+
 /// A thousand containers come and go.
 #[test]
 fn churn_is_survived() {
