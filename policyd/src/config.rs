@@ -111,6 +111,15 @@ impl Config {
             .any(|container| container.selector.needs_identity())
     }
 
+    /// Returns the annotations of pods by which containers are selected.
+    pub fn annotations(&self) -> impl Iterator<Item = &str> {
+        let annotations = self.containers.iter().map(|one| match &one.selector {
+            Selector::Pod { annotations, .. } => Some(annotations.keys()),
+            _ => None,
+        });
+        annotations.flatten().flatten().map(String::as_str)
+    }
+
     /// Returns whether weights depend on targets and classes, not only on the file.
     pub fn is_controlled(&self) -> bool {
         self.containers.iter().any(Container::is_controlled)

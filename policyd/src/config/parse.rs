@@ -4,6 +4,7 @@
 
 mod container;
 mod roots;
+mod selector;
 mod source;
 mod target;
 

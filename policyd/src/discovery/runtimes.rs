@@ -2,14 +2,14 @@
 
 //! Reads the names of containers from the runtimes' own files.
 
-use super::{Identity, Pod, Reference, Runtime};
+use super::{Identity, Reference, Runtime, bundle::Bundle, named};
 use crate::{
     config::{Config, Roots},
     regular,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     fs,
     io::{self, Read},
     os::unix::fs::MetadataExt,
@@ -20,6 +20,8 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct Runtimes {
     roots: Roots,
+    /// The annotations of pods that are kept. All of them would take much memory.
+    annotations: BTreeSet<String>,
     /// Podman's lists of all containers, by their paths. They are kept because they are long, and
     /// each container needs them.
     lists: HashMap<PathBuf, List>,
@@ -60,19 +62,13 @@ struct StorageEntry {
     names: Vec<String>,
 }
 
-/// Those fields of an OCI bundle's configuration that are used.
-#[derive(Deserialize)]
-struct Bundle {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-}
-
 impl Runtimes {
     /// Creates the runtimes whose files are where the file says, below the root of a machine.
     /// Tests pass a directory of their own.
     pub fn new(root: &Path, config: &Config) -> Self {
         Self {
             roots: config.runtimes.below(root),
+            annotations: config.annotations().map(Into::into).collect(),
             lists: HashMap::new(),
         }
     }
@@ -165,54 +161,14 @@ impl Runtimes {
         let mut namespaces = roots.flat_map(|root| list(&root.join(TASKS)));
         let bundle: Bundle =
             namespaces.find_map(|namespace| read(&namespace.join(&id).join("config.json")))?;
-        let annotation = |key: &str| bundle.annotations.get(key).cloned();
-        let cri = |key: &str| annotation(&format!("io.kubernetes.cri.{key}"));
-        let sandbox = cri("container-type").as_deref() == Some("sandbox");
-        let pod = || {
-            Some(Pod {
-                namespace: cri("sandbox-namespace")?,
-                name: cri("sandbox-name")?,
-                container: cri("container-name")?,
-            })
-        };
-        let pod = if sandbox { None } else { pod() };
-        let name = pod
-            .as_ref()
-            .map(|pod| pod.container.clone())
-            .or_else(|| annotation("nerdctl/name"))
-            .unwrap_or_else(|| id.clone());
-        Some(Identity {
-            pod,
-            ..named(Runtime::Containerd, id, name)
-        })
+        Some(bundle.of_containerd(id, &self.annotations))
     }
 
     fn crio(&self, id: String) -> Option<Identity> {
         let mut storages = self.roots.crio.iter().flat_map(|root| storages(root));
         let bundle: Bundle =
             storages.find_map(|storage| read(&storage.join(&id).join("userdata/config.json")))?;
-        let annotation = |key: &str| {
-            bundle
-                .annotations
-                .get(&format!("io.kubernetes.{key}"))
-                .cloned()
-        };
-        let sandbox = annotation("cri-o.ContainerType").as_deref() == Some("sandbox");
-        let pod = || {
-            Some(Pod {
-                namespace: annotation("pod.namespace")?,
-                name: annotation("pod.name")?,
-                container: annotation("container.name")?,
-            })
-        };
-        let pod = if sandbox { None } else { pod() };
-        let name = pod
-            .as_ref()
-            .map_or_else(|| id.clone(), |pod| pod.container.clone());
-        Some(Identity {
-            pod,
-            ..named(Runtime::Crio, id, name)
-        })
+        Some(bundle.of_crio(id, &self.annotations))
     }
 }
 
@@ -244,13 +200,4 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     regular::open(path)?.take(LONGEST).read_to_end(&mut text)?;
     Ok(text)
-}
-
-fn named(runtime: Runtime, id: String, name: String) -> Identity {
-    Identity {
-        runtime,
-        id,
-        name,
-        pod: None,
-    }
 }

@@ -56,12 +56,15 @@ impl Names {
         self.open.retain(|cgroup, _| cgroups.contains_key(cgroup));
     }
 
-    /// Asks about all open cgroups at once, because the places of the runtimes' files have changed.
+    /// Asks about all cgroups at once, because a new file may have other places of the runtimes'
+    /// files, or ask for other annotations.
     pub(super) fn ask_again(&mut self, now: Time) {
-        for open in self.open.values_mut() {
-            open.at = now;
-            open.pause = FIRST_PAUSE;
-        }
+        let cgroups = self.known.keys().chain(self.open.keys());
+        let open = |cgroup: &String| {
+            let pause = FIRST_PAUSE;
+            (cgroup.clone(), Open { at: now, pause })
+        };
+        self.open = cgroups.map(open).collect();
     }
 
     /// Returns the cgroups to ask about now.

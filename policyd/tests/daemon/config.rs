@@ -234,6 +234,38 @@ fn directories_of_runtimes_are_lists_of_absolute_paths() {
 }
 
 #[test]
+fn annotations_are_a_table_of_values() {
+    let told = |more: &str| problems(&format!("[[container]]\nname = \"a\"\n{more}\n"));
+    let table = "`pod_annotations` is a table, such as { \"cache.example.com/class\" = \"gold\" }";
+    for wrong in ["{}", "\"gold\"", "[\"a\"]"] {
+        assert_eq!(
+            told(&format!("pod = \"*\"\npod_annotations = {wrong}")),
+            format!("line 4, column 19: {table}\n")
+        );
+    }
+    assert_eq!(
+        told("pod = \"*\"\npod_annotations = { a = 1, b = \"\", c = \"[\" }"),
+        "line 4, column 25: `a` must be a string\n\
+         line 4, column 32: `b`: a name may not be empty\n\
+         line 4, column 40: `c`: error parsing glob '[': unclosed character class; missing ']'\n"
+    );
+    assert_eq!(
+        told("docker = \"a\"\npod_annotations = { a = \"b\" }"),
+        "line 4, column 1: `pod_annotations` needs `pod`\n"
+    );
+    // Entries for the same pods and other values are no twins.
+    let entry = |value: &str| {
+        format!(
+            "[[container]]\nname = \"{{}}\"\npod = \"*\"\npod_annotations = {{ a = \"{value}\" }}\n"
+        )
+    };
+    assert!(Config::parse(&format!("{}{}", entry("b"), entry("c"))).is_ok());
+    let twins = problems(&format!("{}{}", entry("b"), entry("b")));
+    let message = "cgroup `pod */*/* a=b` is taken by the container in line 1";
+    assert!(twins.contains(message), "{twins}");
+}
+
+#[test]
 fn an_empty_file_is_right() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
 }
@@ -486,7 +518,7 @@ fn block(file: &str, key: &str, nth: usize) -> String {
 fn the_integrations_are_right() {
     let directory = "packaging/integrations";
     for (file, key, nth, containers) in [
-        ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 2),
+        ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 3),
         ("cloud-init/guest.yaml", "    content:", 0, 1),
         ("ansible/site.yml", "doubledecker_config:", 1, 1),
     ] {

@@ -7,7 +7,7 @@ use policyd::{
     discovery::{Identity, Pod, Runtime, Runtimes},
 };
 use serde_json::json;
-use std::fs;
+use std::{collections::BTreeMap, fs};
 use tempfile::TempDir;
 
 const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -107,6 +107,7 @@ fn pod() -> Option<Pod> {
         namespace: "shop".into(),
         name: "web-0".into(),
         container: "nginx".into(),
+        annotations: BTreeMap::new(),
     })
 }
 
@@ -143,6 +144,63 @@ fn kubernetes_names_pods_and_containers() {
     tree.write(&format!("{storage}/{A}/userdata/config.json"), &crio);
     let who = tree.who(&format!("{slice}/crio-{A}.scope")).unwrap();
     assert_eq!((who.runtime, who.pod), (Runtime::Crio, pod()));
+}
+
+/// containerd and CRI-O copy annotations of a pod to the bundles of its containers.
+#[test]
+fn pods_are_selected_by_annotations() {
+    let file = "[[container]]\nname = \"gold\"\npod = \"shop/*\"\n\
+                pod_annotations = { \"cache.example.com/class\" = \"gold\" }\n\
+                [[container]]\nname = \"other\"\npod = \"*\"\n";
+    let config = Config::parse(file).unwrap();
+    let tasks = "/run/containerd/io.containerd.runtime.v2.task/k8s.io";
+    let storage = "/run/containers/storage/overlay-containers";
+    let slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podx.slice";
+    let both = [
+        (
+            format!("{slice}/cri-containerd-{A}.scope"),
+            format!("{tasks}/{A}/config.json"),
+        ),
+        (
+            format!("{slice}/crio-{B}.scope"),
+            format!("{storage}/{B}/userdata/config.json"),
+        ),
+    ];
+    let long = "x".repeat(65);
+    for (namespace, class, expected, kept) in [
+        ("shop", Some("gold"), "gold", 1),
+        ("shop", Some("silver"), "other", 1),
+        ("shop", None, "other", 0),
+        ("shop", Some(long.as_str()), "other", 0),
+        // The file says whose pods may choose.
+        ("play", Some("gold"), "other", 1),
+    ] {
+        let tree = Tree::new();
+        let mut annotations = json!({
+            "io.kubernetes.cri.container-type": "container",
+            "io.kubernetes.cri.container-name": "nginx",
+            "io.kubernetes.cri.image-name": "docker.io/library/nginx:1.29",
+            "io.kubernetes.cri.sandbox-id": B,
+            "io.kubernetes.cri.sandbox-name": "web-0",
+            "io.kubernetes.cri.sandbox-namespace": namespace,
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.cri-o.Annotations": "{\"cache.example.com/class\":\"none\"}",
+            "io.kubernetes.container.name": "nginx",
+            "io.kubernetes.pod.name": "web-0",
+            "io.kubernetes.pod.namespace": namespace,
+            "kubernetes.io/config.source": "api",
+        });
+        if let Some(class) = class {
+            annotations["cache.example.com/class"] = class.into();
+        }
+        for (cgroup, path) in &both {
+            tree.write(path, &bundle(annotations.clone()));
+            let who = tree.who_by(file, cgroup).unwrap();
+            let found = config.container_of(cgroup, Some(&who)).unwrap();
+            assert_eq!(found.name, expected, "{namespace} {class:?} {cgroup}");
+            assert_eq!(who.pod.unwrap().annotations.len(), kept, "{cgroup}");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::world::{World, parse};
 use policyd::{
-    discovery::{Identity, Runtime},
+    discovery::{Identity, Pod, Runtime},
     engine::{Event, Failure, Job, Limits, Reading, Time},
 };
 
@@ -345,6 +345,41 @@ fn a_new_file_asks_for_all_names() {
     world.tell(Event::ConfigLoaded(parse(file)));
     world.pass(Time::from_secs(1));
     assert_eq!(world.enrolled()[&cgroup], ("web".into(), 7));
+}
+
+/// A new file may ask for annotations that were not kept.
+#[test]
+fn a_new_file_asks_for_annotations() {
+    let file = "[[container]]\nname = \"{}\"\npod = \"*\"\nweight = 7\n";
+    let gold = "[[container]]\nname = \"{}\"\npod = \"*\"\nweight = 80\n\
+                pod_annotations = { class = \"gold\" }\n";
+    let mut world = World::new(file);
+    let id = "3f".repeat(32);
+    let cgroup = format!("/kubepods.slice/kubepods-podx.slice/cri-containerd-{id}.scope");
+    world.make(&cgroup, true);
+    let pod = |annotations| Pod {
+        namespace: "shop".into(),
+        name: "web".into(),
+        container: "nginx".into(),
+        annotations,
+    };
+    let identity = |annotations| Identity {
+        runtime: Runtime::Containerd,
+        id: id.clone(),
+        name: "nginx".into(),
+        pod: Some(pod(annotations)),
+    };
+    world.identities.insert(cgroup.clone(), identity([].into()));
+    world.pass(Time::from_secs(10));
+    assert_eq!(world.enrolled()[&cgroup], ("web/nginx".into(), 7));
+    world.changes();
+    let kept = [("class".into(), "gold".into())].into();
+    world.identities.insert(cgroup.clone(), identity(kept));
+    world.tell(Event::ConfigLoaded(parse(&format!("{gold}{file}"))));
+    world.pass(Time::from_secs(1));
+    assert_eq!(world.enrolled()[&cgroup], ("web/nginx".into(), 80));
+    // The pool was not set to the other entry's weight, or replaced, in between.
+    assert_eq!(world.changes().len(), 1);
 }
 
 /// A thousand containers come and go.
