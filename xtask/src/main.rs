@@ -11,6 +11,7 @@ mod build;
 mod demo;
 mod dist;
 mod figures;
+mod installed;
 mod integrations;
 mod kernel;
 mod lint;

@@ -83,7 +83,35 @@ pub(crate) fn bare() -> Result<PathBuf> {
 pub(crate) fn debian(dir: &Path) -> Result<()> {
     let suite = Suite::TrixieBackports;
     let sources = suite.sources(&mirror::find()?);
-    mmdebstrap(suite.base(), &sources, &DEBIAN.replace(' ', ","), dir)
+    let packages = DEBIAN.replace(' ', ",");
+    mmdebstrap(Variant::Apt, suite.base(), &sources, &packages, dir)
+}
+
+/// Makes a Debian as its installer leaves it, with some packages, in the empty directory `dir`. Its
+/// sources are those of the stable suite alone.
+pub(crate) fn clean(packages: &str, dir: &Path) -> Result<()> {
+    let suite = Suite::TrixieBackports;
+    let sources = suite.stable_sources(&mirror::find()?);
+    let packages = packages.replace(' ', ",");
+    mmdebstrap(Variant::Important, suite.base(), &sources, &packages, dir)
+}
+
+/// A set of packages that a root has in any case.
+#[derive(Clone, Copy, Debug)]
+enum Variant {
+    /// apt, and what Debian calls essential.
+    Apt,
+    /// Those of the priority `important` as well, with systemd and udev.
+    Important,
+}
+
+impl Variant {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Apt => "apt",
+            Self::Important => "important",
+        }
+    }
 }
 
 fn make(role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
@@ -94,17 +122,24 @@ fn make(role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
     let name = format!("{role}-{label}-{}", cache::key(&[label, &list]));
     cache::entry("root", &name, |dir| {
         progress::step(&format!("make the {label} root to {role} in"), || {
-            mmdebstrap(base, &sources, &list, dir)
+            mmdebstrap(Variant::Apt, base, &sources, &list, dir)
         })
     })
 }
 
-fn mmdebstrap(base: &str, sources: &str, packages: &str, dir: &Path) -> Result<()> {
+fn mmdebstrap(
+    variant: Variant,
+    base: &str,
+    sources: &str,
+    packages: &str,
+    dir: &Path,
+) -> Result<()> {
     let log = workspace::target().join("log/mmdebstrap.log");
     std::fs::create_dir_all(workspace::target().join("log"))?;
     let file = std::fs::File::create(&log)?;
     let mut child = Command::new("mmdebstrap")
-        .args(["--mode=root", "--variant=apt"])
+        .arg("--mode=root")
+        .arg(format!("--variant={}", variant.name()))
         .arg("--aptopt=APT::Install-Recommends \"false\"")
         .arg("--aptopt=Acquire::Retries \"5\"")
         // Mirrors frozen at a day serve expired lists.

@@ -23,6 +23,7 @@ mod filesystem;
 mod hog;
 mod hostile;
 mod hotplug;
+mod installed;
 mod latency;
 mod lifecycle;
 mod mapper;
@@ -70,6 +71,10 @@ mod work;
 
 use ddlab::{Scenario, ddctl};
 
+pub use installed::{
+    shop,
+    walk::{Side, installation},
+};
 pub use monitoring::dashboard::{Query, dashboard};
 pub use patched::{Patches, every_build, patched_builds};
 
@@ -116,6 +121,7 @@ pub fn by_name() -> &'static [Scenario] {
         sla::SLA,
         monitoring::MONITORING,
         systemd::SYSTEMD,
+        installed::INSTALLED,
         tenants::TENANTS,
         rootless::ROOTLESS,
         torture::TORTURE_EXT4,

@@ -33,6 +33,8 @@ const MOST_LABS: usize = 4;
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.
 const NEED_FSX: [&str; 1] = ["tools"];
+/// Scenarios that boot systems in which the packages are installed.
+const NEED_INSTALLED: [&str; 1] = ["installed"];
 
 /// Scenarios that need another kernel than the selected one, unless they are named: one with checks
 /// that fails allocations, and one with PREEMPT_RT, which must be refused.
@@ -47,8 +49,9 @@ const ALONE: [&str; 6] = [
     "figure-14",
     "table-4",
 ];
-/// Scenarios that do not take part because they take an hour, or build the kernel's tests first.
-const LONG: [&str; 2] = ["mutations", "selftests"];
+/// Scenarios that do not take part because they take an hour, or first build the kernel's tests or
+/// the packages.
+const LONG: [&str; 3] = ["installed", "mutations", "selftests"];
 
 /// Returns all scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -151,6 +154,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             mutated,
             selftests: need(&NEED_SELFTESTS),
             fsx: need(&NEED_FSX),
+            installed: need(&NEED_INSTALLED),
         }),
     };
     let artifacts = image::artifacts(&args.kernel, args.accel, content)?;
