@@ -8,7 +8,7 @@ use kernel::prelude::*;
 
 /// Returns the flags of an allocation that may sleep and may fail. The caller handles the failure,
 /// so that the kernel does not log it.
-pub(crate) fn quietly() -> Flags {
+pub(crate) fn gfp_nowarn() -> Flags {
     GFP_KERNEL | __GFP_NOWARN
 }
 

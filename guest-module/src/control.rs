@@ -4,7 +4,7 @@
 
 use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::pools::admission::PoolAdmission;
 use crate::pools::pool::{self, NO_HOST};
 use crate::state::{state, State};
@@ -84,7 +84,7 @@ impl Control for GuestControl {
 }
 
 fn put_curve(admission: &PoolAdmission, message: &mut Message) -> Result {
-    let mut points = KVec::from_elem(CurvePoint::default(), POINTS, quietly())?;
+    let mut points = KVec::from_elem(CurvePoint::default(), POINTS, gfp_nowarn())?;
     let count = admission.curve(&mut points);
     let points = points.get(..count).unwrap_or_default();
     message.put_bytes(Attribute::Curve, points.as_bytes())

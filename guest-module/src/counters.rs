@@ -3,7 +3,7 @@
 //! The module's counters: one cell for each field of [`GuestCounters`] on each CPU, because hooks
 //! count on all CPUs at all times. Only the sum over all CPUs is meaningful.
 
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use ddabi::counters::GuestCounters;
 use ddabi::pool::{histogram_bucket, HISTOGRAM_BUCKETS};
 use kernel::cpu::{nr_cpu_ids, CpuId};
@@ -37,8 +37,8 @@ impl Counters {
     pub(crate) fn new() -> Result<Self> {
         let mut cpus = KVec::new();
         for _ in 0..nr_cpu_ids() {
-            let cells = KBox::new([const { Atomic::new(0) }; CELLS], quietly())?;
-            cpus.push(cells, quietly())?;
+            let cells = KBox::new([const { Atomic::new(0) }; CELLS], gfp_nowarn())?;
+            cpus.push(cells, gfp_nowarn())?;
         }
         Ok(Self(cpus))
     }

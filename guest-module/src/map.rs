@@ -5,7 +5,7 @@
 
 use crate::ffi::{cpu, machine};
 use crate::lock::{new_irq_lock, IrqLock};
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use ddabi::answer::Eviction;
 use ddabi::key::FileKey;
 use ddcore::presence::{
@@ -68,15 +68,15 @@ impl Map {
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let most = (bytes / SHARDS as u64 / SEGMENT_BYTES) as usize;
         let most_segments = most.clamp(FIRST_SEGMENTS, 1 << 16);
-        let mut shards = KVec::with_capacity(SHARDS, quietly())?;
+        let mut shards = KVec::with_capacity(SHARDS, gfp_nowarn())?;
         for _ in 0..SHARDS {
             let shard = Shard::new(
-                Segments(KVVec::with_capacity(most_segments, quietly())?),
-                Segments(KVVec::with_capacity(most_segments, quietly())?),
+                Segments(KVVec::with_capacity(most_segments, gfp_nowarn())?),
+                Segments(KVVec::with_capacity(most_segments, gfp_nowarn())?),
                 seed(),
             );
-            let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), quietly())?;
-            shards.push(shard, quietly())?;
+            let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), gfp_nowarn())?;
+            shards.push(shard, gfp_nowarn())?;
         }
         let map = Self {
             shards,
@@ -230,8 +230,8 @@ impl Map {
             .max(1)
             .min(self.most_segments - has.min(self.most_segments));
         for _ in 0..wanted {
-            let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, quietly())?;
-            let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, quietly())?;
+            let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, gfp_nowarn())?;
+            let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, gfp_nowarn())?;
             // The outer vectors have the capacity for the maximum number of segments, so that
             // nothing is allocated under the lock.
             shard.with(|shard| {

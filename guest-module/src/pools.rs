@@ -17,7 +17,7 @@ use crate::ffi::folio::Folio;
 use crate::host::call::Failure;
 use crate::host::channel::Channel;
 use crate::lock::{new_irq_lock, IrqLock};
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::pools::admission::Rule;
 use crate::pools::admissions::Admissions;
 use crate::pools::pool::{
@@ -162,7 +162,7 @@ impl Pools {
             slot,
         };
         // Memory is allocated before the host is asked, so that a failure needs no rollback.
-        list.pools.reserve(1, quietly())?;
+        list.pools.reserve(1, gfp_nowarn())?;
         self.admissions.open(slot, Rule::of(&settings))?;
         if let Some(session) = channel.session() {
             if let Err(failure) = create_at_host(channel, session, &mut pool) {

@@ -17,7 +17,7 @@ use crate::host::channel::Channel;
 use crate::host::flushes::Flushes;
 use crate::host::schedule::Schedule;
 use crate::map::Map;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::pools::admissions::Admissions;
 use crate::pools::Pools;
 use crate::published::Published;
@@ -86,7 +86,7 @@ impl State {
                 attachment: Attachment::new(),
                 schedule: Schedule::new(),
             }),
-            quietly(),
+            gfp_nowarn(),
         )
     }
 

@@ -21,7 +21,7 @@ pub(crate) mod writer;
 
 use crate::ffi::queue::Single;
 use crate::ffi::tracepoints;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::number::Number;
 use crate::ssd::device::Device;
 use crate::ssd::log::{Filled, Holding, Log, OpenSegment};
@@ -107,7 +107,7 @@ impl Ssd {
                 standing: Standing::new(),
                 born: Instant::now(),
             }),
-            quietly(),
+            gfp_nowarn(),
         )
     }
 

@@ -5,7 +5,7 @@
 
 use crate::counters::totals;
 use crate::ffi::{page, queue};
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::number::Number;
 use crate::published::Published;
 use crate::ssd::Ssd;
@@ -45,7 +45,7 @@ pub(crate) struct Host {
 impl Host {
     /// Allocates a host without VMs and with a memory tier of `capacity` pages.
     pub(crate) fn new(capacity: u64, admission: Admission) -> Result<Pin<KBox<Self>>> {
-        let tier = Arc::new(Tier::new(capacity), quietly())?;
+        let tier = Arc::new(Tier::new(capacity), gfp_nowarn())?;
         let ssd = Ssd::new()?;
         KBox::pin_init(
             try_pin_init!(Self {
@@ -55,7 +55,7 @@ impl Host {
                 ssd,
                 settings <- new_mutex!((), "Host::settings"),
             }),
-            quietly(),
+            gfp_nowarn(),
         )
     }
 

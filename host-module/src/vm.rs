@@ -18,7 +18,7 @@ pub(crate) mod teardown;
 use crate::counters::totals;
 use crate::ffi::tracepoints;
 use crate::genl::send_event;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::number::Number;
 use crate::ssd::writer::Spent;
 use crate::ssd::Ssd;
@@ -127,14 +127,14 @@ impl Vm {
                 standing: Standing::new(),
                 ssd,
                 ssd_standing: Standing::new(),
-                spent: Arc::new(Spent::new(), quietly())?,
+                spent: Arc::new(Spent::new(), gfp_nowarn())?,
                 teardowns: Teardowns::new()?,
                 current_session <- new_spinlock!(CurrentSession::new(), "Vm::current_session"),
                 scratch <- ScratchList::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
                 end <- new_work!("Vm::end"),
             }),
-            quietly(),
+            gfp_nowarn(),
         )
     }
 

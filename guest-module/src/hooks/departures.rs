@@ -9,7 +9,7 @@
 
 use crate::ffi::cpu;
 use crate::lock::{new_irq_lock, IrqLock};
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use ddabi::key::FileKey;
 use ddabi::request::Run;
 use kernel::prelude::*;
@@ -104,16 +104,16 @@ pub(crate) struct Departures {
 impl Departures {
     /// Allocates the reclaimers. Sleeps.
     pub(crate) fn new() -> Result<Self> {
-        let mut reclaimers = KVec::with_capacity(MAX_TASKS, quietly())?;
+        let mut reclaimers = KVec::with_capacity(MAX_TASKS, gfp_nowarn())?;
         for _ in 0..MAX_TASKS {
             let reclaimer = KBox::pin_init(
                 pin_init!(Reclaimer {
                     task: Atomic::new(0),
                     departing <- new_irq_lock!(FolioList::default(), "Departures::departing"),
                 }),
-                quietly(),
+                gfp_nowarn(),
             )?;
-            reclaimers.push(reclaimer, quietly())?;
+            reclaimers.push(reclaimer, gfp_nowarn())?;
         }
         Ok(Self {
             reclaimers,

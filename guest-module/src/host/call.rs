@@ -4,7 +4,7 @@
 
 use crate::ffi::cpu::{self, PreemptionOff};
 use crate::ffi::machine;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use core::cell::UnsafeCell;
 use ddabi::answer::{
     AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, READING, RESULTS,
@@ -89,11 +89,11 @@ impl CallBuffers {
     pub(crate) fn new() -> Result<Self> {
         let mut blocks = KVec::new();
         for _ in 0..nr_cpu_ids() {
-            let block = KBox::<Block>::zeroed(quietly())?;
+            let block = KBox::<Block>::zeroed(gfp_nowarn())?;
             // An `UnsafeCell` has the layout of its content, so that the cast is sound.
             let raw = KBox::into_raw(block).cast::<UnsafeCell<Block>>();
             // SAFETY: The pointer comes from `into_raw`, and the layouts agree.
-            blocks.push(unsafe { KBox::from_raw(raw) }, quietly())?;
+            blocks.push(unsafe { KBox::from_raw(raw) }, gfp_nowarn())?;
         }
         Ok(Self {
             blocks,

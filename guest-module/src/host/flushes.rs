@@ -7,7 +7,7 @@
 
 use crate::ffi::worker::Worker;
 use crate::lock::{new_irq_lock, IrqLock};
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use ddabi::key::FileKey;
 use ddabi::request::{FlushRange, FlushScope};
 use kernel::prelude::*;
@@ -25,7 +25,7 @@ pub(crate) struct Flushes {
 impl Flushes {
     /// Allocates an empty list. Sleeps.
     pub(crate) fn new() -> Result<impl PinInit<Self>> {
-        let waiting = KVec::with_capacity(MAX_RANGES, quietly())?;
+        let waiting = KVec::with_capacity(MAX_RANGES, gfp_nowarn())?;
         Ok(pin_init!(Self { waiting <- new_irq_lock!(waiting, "Flushes::waiting") }))
     }
 

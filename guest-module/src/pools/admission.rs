@@ -8,7 +8,7 @@
 //! allocates. Memory is allocated when the pool is opened or its policy changes.
 
 use crate::lock::{new_irq_lock, IrqLock};
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use ddabi::answer::PoolPressure;
 use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddabi::key::{FileKey, PageKey};
@@ -41,7 +41,7 @@ impl<T: Copy + Default> Memory<T> {
     }
 
     fn new(count: usize) -> Option<Self> {
-        KVVec::from_elem(T::default(), count, quietly())
+        KVVec::from_elem(T::default(), count, gfp_nowarn())
             .ok()
             .map(Self)
     }

@@ -4,7 +4,7 @@
 //! that hooks can use it without a reference. No route refers to the admission of a removed pool.
 
 use crate::ffi::machine;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::pools::admission::{Budget, PoolAdmission, Rule};
 use ddabi::answer::PoolPressure;
 use ddabi::key::FileKey;
@@ -38,9 +38,9 @@ impl Admissions {
             0 => (memory / MEMORY_PART).max(MEMORY_FLOOR),
             bytes => bytes,
         };
-        let mut slots = KVVec::with_capacity(MAX_POOLS as usize, quietly())?;
+        let mut slots = KVVec::with_capacity(MAX_POOLS as usize, gfp_nowarn())?;
         for _ in 0..MAX_POOLS {
-            slots.push(SetOnce::new(), quietly())?;
+            slots.push(SetOnce::new(), gfp_nowarn())?;
         }
         let admissions = Self {
             slots,
@@ -65,7 +65,7 @@ impl Admissions {
     pub(crate) fn open(&self, slot: u16, rule: Rule) -> Result {
         let cell = self.slots.get(usize::from(slot)).ok_or(ENOSPC)?;
         if cell.as_ref().is_none() {
-            cell.populate(KBox::pin_init(PoolAdmission::new(), quietly())?);
+            cell.populate(KBox::pin_init(PoolAdmission::new(), gfp_nowarn())?);
         }
         let admission = cell.as_ref().ok_or(ENOMEM)?;
         admission.open(rule, &self.budget);

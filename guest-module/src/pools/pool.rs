@@ -6,7 +6,7 @@ use crate::ffi::cgroup::Cgroup;
 use crate::genl::send_event;
 use crate::host::call::Failure;
 use crate::host::channel::Channel;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::pools::admissions::DEFAULT_SLOT;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
@@ -49,7 +49,7 @@ pub(crate) fn default_pool() -> Result<KVec<Pool>> {
         slot: DEFAULT_SLOT,
     };
     let mut pools = KVec::new();
-    pools.push(pool, quietly())?;
+    pools.push(pool, gfp_nowarn())?;
     Ok(pools)
 }
 

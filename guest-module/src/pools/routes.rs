@@ -2,7 +2,7 @@
 
 //! Routes, by which hooks find the host's pool of a cgroup.
 
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::pools::admissions::DEFAULT_SLOT;
 use crate::pools::pool::Pool;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
@@ -44,11 +44,11 @@ impl Routes {
     pub(crate) fn new() -> Result<Self> {
         let most = MAX_POOLS as usize;
         Ok(Self {
-            enrolled: KVVec::with_capacity(most, quietly())?,
+            enrolled: KVVec::with_capacity(most, gfp_nowarn())?,
             default: DEFAULT_ROUTE,
             // Pressure that is reported for unknown pools goes to the default pool, where it is
             // harmless.
-            slots: KVVec::from_elem(DEFAULT_SLOT, most, quietly())?,
+            slots: KVVec::from_elem(DEFAULT_SLOT, most, gfp_nowarn())?,
         })
     }
 

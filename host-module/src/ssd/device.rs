@@ -6,7 +6,7 @@ use crate::counters::{Counter, StripedGauge};
 use crate::ffi::disk::Disk;
 use crate::ffi::queue::{self, Single};
 use crate::ffi::tracepoints;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::number::Number;
 use crate::ssd::log::Holding;
 use crate::ssd::segment::{Room, Segment};
@@ -148,16 +148,16 @@ impl Device {
         }
         disk.clear(0, MARGIN)?;
         disk.clear(disk.pages() - MARGIN, MARGIN)?;
-        let segments = KVBox::pin_slice(|_| Segment::new(size), count, quietly())?;
-        let mut free = KVVec::with_capacity(count, quietly())?;
-        let stale = KVVec::with_capacity(count, quietly())?;
+        let segments = KVBox::pin_slice(|_| Segment::new(size), count, gfp_nowarn())?;
+        let mut free = KVVec::with_capacity(count, gfp_nowarn())?;
+        let stale = KVVec::with_capacity(count, gfp_nowarn())?;
         for segment in (0..count as u32).rev() {
-            free.push(segment, quietly())?;
+            free.push(segment, gfp_nowarn())?;
         }
-        let queue = KVVec::with_capacity(count, quietly())?;
-        let opened = KVVec::with_capacity(count, quietly())?;
+        let queue = KVVec::with_capacity(count, gfp_nowarn())?;
+        let opened = KVVec::with_capacity(count, gfp_nowarn())?;
         let mut name = KVec::new();
-        name.extend_from_slice(path.to_bytes(), quietly())?;
+        name.extend_from_slice(path.to_bytes(), gfp_nowarn())?;
         Arc::pin_init(
             pin_init!(Self {
                 number,
@@ -183,7 +183,7 @@ impl Device {
                 write_budget: Atomic::new(0),
                 counts: Counts::new(),
             }),
-            quietly(),
+            gfp_nowarn(),
         )
     }
 

@@ -3,7 +3,7 @@
 //! The log of a pool: the segment that the pool fills, and the number of places of all its
 //! segments.
 
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::ssd::device::Device;
 use crate::ssd::writer::PoolWriter;
 use crate::ssd::Ssd;
@@ -31,7 +31,7 @@ impl Holding {
             all,
             stream: STREAMS.fetch_add(1, Relaxed),
         };
-        Arc::new(this, quietly())
+        Arc::new(this, gfp_nowarn())
     }
 
     pub(crate) fn places(&self) -> u64 {

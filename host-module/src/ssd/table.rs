@@ -6,7 +6,7 @@
 //! looks the device up in a copy of the table that has a lock of its own, so that processors do not
 //! contend for one lock of the host.
 
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::ssd::device::Device;
 use crate::stripe;
 use ddcore::ssd::place::MAX_DEVICES;
@@ -35,7 +35,7 @@ pub(crate) struct DeviceTable(Pin<KVBox<[Copy]>>);
 impl DeviceTable {
     /// Creates a table without devices.
     pub(crate) fn new() -> Result<Self> {
-        let copies = KVBox::pin_slice(|_| Copy::new(), stripe::count(), quietly())?;
+        let copies = KVBox::pin_slice(|_| Copy::new(), stripe::count(), gfp_nowarn())?;
         Ok(Self(copies))
     }
 

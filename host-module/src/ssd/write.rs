@@ -4,7 +4,7 @@
 
 use crate::ffi::queue;
 use crate::ffi::tracepoints::{self, nanoseconds_since};
-use crate::memory::{quietly, without_waiting};
+use crate::memory::{gfp_nowarn, without_waiting};
 use crate::ssd::device::{errno, Device};
 use crate::ssd::segment::Inner;
 use crate::ssd::Ssd;
@@ -93,8 +93,8 @@ impl Device {
     /// Writes the pages of a segment that wait to be written.
     fn write(&self, ssd: &Ssd, segment: u32) -> Result<(), AllocError> {
         let size = self.size() as usize;
-        let mut pages = KVVec::<Option<Page>>::with_capacity(size, quietly())?;
-        let mut written = KVVec::<Page>::with_capacity(size, quietly())?;
+        let mut pages = KVVec::<Option<Page>>::with_capacity(size, gfp_nowarn())?;
+        let mut written = KVVec::<Page>::with_capacity(size, gfp_nowarn())?;
         let place = self.segment(segment);
         let stream = place.with(|inner| inner.stream());
         while let Some((first, is_dead)) = place.with(|inner| inner.next_write(&mut pages)) {

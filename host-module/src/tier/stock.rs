@@ -9,7 +9,7 @@
 //!
 //! Processors use parts of their own, so that they do not contend for one lock.
 
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::stripe;
 use crate::tier::page::Page;
 use ddabi::request::MAX_PAGES;
@@ -36,7 +36,7 @@ struct Part {
 impl Part {
     fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            pages <- new_spinlock!(KVec::with_capacity(SIZE, quietly())?, "Stock::pages"),
+            pages <- new_spinlock!(KVec::with_capacity(SIZE, gfp_nowarn())?, "Stock::pages"),
             count: Atomic::new(0),
         })
     }
@@ -110,7 +110,7 @@ pub(crate) struct Stock(Pin<KVBox<[Part]>>);
 impl Stock {
     /// Creates an empty stock.
     pub(crate) fn new() -> Result<Self> {
-        let parts = KVBox::pin_slice(|_| Part::new(), stripe::count(), quietly())?;
+        let parts = KVBox::pin_slice(|_| Part::new(), stripe::count(), gfp_nowarn())?;
         Ok(Self(parts))
     }
 

@@ -4,7 +4,7 @@
 
 use crate::ffi::kvm::CallingVm;
 use crate::ffi::table::VmTable;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::ssd::Ssd;
 use crate::tier::Tier;
 use crate::vm::session::Session;
@@ -131,8 +131,8 @@ struct Room {
 impl Room {
     fn new(vms: usize) -> Result<Self> {
         Ok(Self {
-            vms: KVec::with_capacity(vms, quietly())?,
-            entities: KVec::from_elem(Entity::default(), vms, quietly())?,
+            vms: KVec::with_capacity(vms, gfp_nowarn())?,
+            entities: KVec::from_elem(Entity::default(), vms, gfp_nowarn())?,
         })
     }
 }

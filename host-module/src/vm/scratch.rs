@@ -4,7 +4,7 @@
 //! every call. Each VM keeps the scratch memories that its calls have used, about one for each
 //! vCPU.
 
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::tier::page::Page;
 use crate::vm::charge::charged;
 use ddabi::answer::{Eviction, MAX_EVICTIONS, RESULTS};
@@ -51,7 +51,7 @@ pub(crate) struct ScratchList {
 impl ScratchList {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            free <- new_spinlock!(KVec::with_capacity(KEPT, quietly())?, "ScratchList::free"),
+            free <- new_spinlock!(KVec::with_capacity(KEPT, gfp_nowarn())?, "ScratchList::free"),
         })
     }
 

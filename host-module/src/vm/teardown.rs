@@ -7,7 +7,7 @@
 //! sessions.
 
 use crate::ffi::queue;
-use crate::memory::quietly;
+use crate::memory::gfp_nowarn;
 use crate::state::host;
 use crate::vm::pool::Pool;
 use crate::vm::session::Session;
@@ -54,7 +54,7 @@ pub(crate) struct Teardowns(Atomic<u32>);
 
 impl Teardowns {
     pub(crate) fn new() -> Result<Arc<Self>> {
-        Ok(Arc::new(Self(Atomic::new(0)), quietly())?)
+        Ok(Arc::new(Self(Atomic::new(0)), gfp_nowarn())?)
     }
 
     /// Frees all pages of a session that has ended.
@@ -69,7 +69,7 @@ impl Teardowns {
             let shards = task * count / TASKS..(task + 1) * count / TASKS;
             let spawned = teardown.as_ref().is_some_and(|one| {
                 let (one, shards) = (one.clone(), shards.clone());
-                queue::spawn(quietly(), move || _ = drain(&*one.session, shards))
+                queue::spawn(gfp_nowarn(), move || _ = drain(&*one.session, shards))
             });
             if !spawned {
                 drain(&**session, shards);
@@ -92,7 +92,7 @@ impl Teardown {
             teardowns: teardowns.clone(),
             session: session.clone(),
         };
-        Arc::new(this, quietly())
+        Arc::new(this, gfp_nowarn())
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
         return;
     }
     let background = session.clone();
-    if !queue::spawn(quietly(), move || empty_marked(&background, true)) {
+    if !queue::spawn(gfp_nowarn(), move || empty_marked(&background, true)) {
         empty_marked(session, false);
     }
 }
@@ -230,7 +230,7 @@ pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();
     let evict = |session: &Session| _ = evict_all(session, u64::MAX, Cause::Weight);
     let used = session.used() + session.state().ssd();
-    if used > FEW && queue::spawn(quietly(), move || evict(&background)) {
+    if used > FEW && queue::spawn(gfp_nowarn(), move || evict(&background)) {
         return used;
     }
     evict(session);
