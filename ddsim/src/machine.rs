@@ -245,8 +245,9 @@ impl Machine {
             let state = &mut running.threads[thread];
             if state.began > 0 {
                 running.work.operations += 1;
-                running.work.latency += now - state.began;
+                running.work.latency += now.saturating_sub(state.began);
             }
+            // Zero means that no operation has begun, so that one which begins at 0 begins at 1.
             state.began = now.max(1);
             self.scratch.clear();
             running
