@@ -24,7 +24,10 @@ const BLOCK: u64 = 64;
 /// A cache on flash.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Way {
+    /// The tier with pages that leave the guest.
     Tier,
+    /// The tier with pages that leave the guest again.
+    Proven,
     DmCache,
     Bcache,
 }
@@ -43,10 +46,19 @@ impl LookedUp {
 }
 
 impl Way {
+    /// Returns the option that says which pages the tier admits.
+    pub(super) fn admits(self) -> Option<&'static str> {
+        match self {
+            Self::Tier => Some("all"),
+            Self::Proven => Some("second"),
+            Self::DmCache | Self::Bcache => None,
+        }
+    }
+
     /// Makes a cache on `flash` for the disk `origin`. Returns the path of the guest's disk.
     pub(super) fn start(self, host: &Machine, flash: &str, origin: &str) -> Result<String> {
         match self {
-            Self::Tier => {
+            Self::Tier | Self::Proven => {
                 part(host, PART, flash, 0, FLASH_MIB)?;
                 ddctl::run(host, &format!("ssd add /dev/mapper/{PART}"))?;
                 Ok(origin.to_owned())
@@ -65,8 +77,8 @@ impl Way {
             }
             Self::Bcache => {
                 host.exec_ok(["modprobe", "bcache"])?;
-                // The smallest buckets, of which a small device then has enough.
-                let make = format!("make-bcache -b 64k -w 4k -C {flash} -B {origin}");
+                // A cache needs more than 512 buckets, which a small device only has if they are small.
+                let make = format!("make-bcache -b 16k -w 4k -C {flash} -B {origin}");
                 host.shell(format!("wipefs --quiet --all {origin}; {make}"))?;
                 for device in [flash, origin] {
                     host.write_file("/sys/fs/bcache/register", device)?;
@@ -88,7 +100,7 @@ impl Way {
         guest: &Machine,
     ) -> Result<LookedUp> {
         let (hits, misses) = match self {
-            Self::Tier => (of_tier()?.hits, statistic(guest, "/dev/dd/own", 0)?),
+            Self::Tier | Self::Proven => (of_tier()?.hits, statistic(guest, "/dev/dd/own", 0)?),
             Self::DmCache => {
                 let status = host.exec_ok(["dmsetup", "status", CACHED])?;
                 let word = |at| -> Result<u64> {
@@ -111,7 +123,7 @@ impl Way {
     /// Removes the cache.
     pub(super) fn end(self, host: &Machine) -> Result<()> {
         match self {
-            Self::Tier => {
+            Self::Tier | Self::Proven => {
                 ddctl::run(host, &format!("ssd remove /dev/mapper/{PART}"))?;
                 mapper::run(host, &format!("remove {PART}"))
             }
