@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_texts_are_refused() {
         for text in [
             "", "G", "M", "12", "101%", "-1%", "NaN%", "-1", "-1G", "1X", "1..2G", "nan", "1e30",
             "9999T", "5000000T", "∞", "ä",

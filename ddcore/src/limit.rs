@@ -147,7 +147,7 @@ mod tests {
         assert!(!limit.recover(7100, &TIER, idle));
         assert!(limit.recover(7399, &TIER, idle));
         assert_eq!(limit.of(TIER.capacity), 1000 + 3 * 512);
-        // The host takes memory again, so that the waiting time starts anew.
+        // The host takes memory again, so that the waiting time starts again.
         limit.lower(TIER.capacity, 7399);
         assert!(!limit.recover(7498, &TIER, idle));
     }

@@ -154,6 +154,8 @@ pub struct Victims<const N: usize> {
     eviction: u64,
     /// Whether only overused entities are victims.
     overused: bool,
+    /// Time until which the victims may be used.
+    until: u64,
 }
 
 /// A possible victim, with the number of pages that it would have after the preceding evictions.
@@ -181,6 +183,7 @@ impl<const N: usize> Victims<N> {
             left: 0,
             eviction: 0,
             overused: false,
+            until: u64::MAX,
         }
     }
 
@@ -189,9 +192,14 @@ impl<const N: usize> Victims<N> {
         self.left = 0;
     }
 
-    /// Returns whether no victims remain.
-    pub fn is_empty(&self) -> bool {
-        self.left == 0
+    /// Sets the time until which the victims may be used. There is no limit until it is set.
+    pub fn keep_until(&mut self, time: u64) {
+        self.until = time;
+    }
+
+    /// Returns whether no victims remain that may be used at `now`.
+    pub fn are_used_up(&self, now: u64) -> bool {
+        self.left == 0 || now >= self.until
     }
 
     /// Chooses up to `count` victims, at most `N`. There is at least one if any entity has a page.

@@ -48,7 +48,7 @@ mod walk;
 pub use bits::State;
 pub use chunk::{ChunkSlot, CHUNK_PAGES};
 pub use clock::Reclaimed;
-pub use counters::{Counters, Low};
+pub use counters::{Counters, LowSlots};
 pub use file::FileSlot;
 pub use page::{Claim, Finished, Refused};
 pub use seed::Seed;

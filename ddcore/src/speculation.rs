@@ -34,13 +34,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_within_its_bound_stays(size in 1usize..1 << 40, index: usize) {
+        fn an_index_within_its_bound_is_unchanged(size in 1usize..1 << 40, index: usize) {
             let index = index % size;
             prop_assert_eq!(confine(index, size), index);
         }
 
         #[test]
-        fn nothing_else_gets_out(size in 1usize..1 << 40, index: usize) {
+        fn results_are_within_the_bound(size in 1usize..1 << 40, index: usize) {
             prop_assert_eq!(confine(index, size), if index < size { index } else { 0 });
         }
 

@@ -22,7 +22,7 @@ const FRAMES: usize = 200;
 
 fn main() {
     let root = tempfile::TempDir::new().expect("a directory for files");
-    let feed = feed::Feed::new(root.path().into(), vec![100; 1000]);
+    let feed = feed::SyntheticHost::new(root.path().into(), vec![100; 1000]);
     let mut monitor = Monitor::new(&feed, None).expect("a host");
     let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
     println!("1000 VMs of 100 containers, terminal of 200x60, {FRAMES} frames");

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let mut arguments = env::args_os();
     let program = arguments.next();
     let root = arguments.next().map_or_else(env::temp_dir, PathBuf::from);
-    let system = feed::Feed::new(root, vec![2, 2, 1]);
+    let system = feed::SyntheticHost::new(root, vec![2, 2, 1]);
     let arguments = program.into_iter().chain(arguments);
     ddctl::run(arguments, &system, &mut stdout(), &mut stderr()).into()
 }

@@ -33,7 +33,7 @@ pub(crate) struct Guest {
 }
 
 /// The module that a verb works on, for verbs of both sides.
-pub(crate) enum Either {
+pub(crate) enum OpenModule {
     Host(Box<dyn HostControl>),
     Guest(Box<dyn GuestControl>),
 }
@@ -126,11 +126,13 @@ impl<'a> Context<'a> {
     }
 
     /// Opens the module of [`Self::side`].
-    pub(crate) fn either(&self) -> Result<Either> {
+    pub(crate) fn either(&self) -> Result<OpenModule> {
         let side = self.side()?;
         let module = match side {
-            Side::Host => self.open_host()?.map(|host| Either::Host(host.control)),
-            Side::Guest => self.open_guest()?.map(|guest| Either::Guest(guest.control)),
+            Side::Host => self.open_host()?.map(|host| OpenModule::Host(host.control)),
+            Side::Guest => self
+                .open_guest()?
+                .map(|guest| OpenModule::Guest(guest.control)),
         };
         module.ok_or_else(|| ddnl::Error::NotLoaded { side }.into())
     }

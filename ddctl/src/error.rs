@@ -80,7 +80,7 @@ pub enum Error {
     /// The reader has closed our output. ddctl ends without a message and with success.
     BrokenPipe,
     /// An error that is reported to the user.
-    Told {
+    Reported {
         /// Determines the exit code.
         kind: Kind,
         /// Describes the error.
@@ -93,7 +93,7 @@ pub enum Error {
 impl Error {
     /// Creates an error without a hint.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self::Told {
+        Self::Reported {
             kind,
             message: message.into(),
             hint: None,
@@ -104,7 +104,7 @@ impl Error {
     #[must_use]
     pub fn hint(self, text: impl Into<String>) -> Self {
         match self {
-            Self::Told { kind, message, .. } => Self::Told {
+            Self::Reported { kind, message, .. } => Self::Reported {
                 kind,
                 message,
                 hint: Some(text.into()),
@@ -117,7 +117,7 @@ impl Error {
     pub(crate) fn kind(&self) -> Option<Kind> {
         match self {
             Self::BrokenPipe => None,
-            Self::Told { kind, .. } => Some(*kind),
+            Self::Reported { kind, .. } => Some(*kind),
         }
     }
 
@@ -125,13 +125,13 @@ impl Error {
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::BrokenPipe => "the output is closed",
-            Self::Told { message, .. } => message,
+            Self::Reported { message, .. } => message,
         }
     }
 
     /// Reports the error to the user, as text or as a line of JSON, and returns the exit code.
     pub(crate) fn report(&self, err: &mut dyn Write, json: bool) -> u8 {
-        let Self::Told {
+        let Self::Reported {
             kind,
             message,
             hint,
@@ -170,8 +170,8 @@ impl From<io::Error> for Error {
     }
 }
 
-impl From<ddvm::tier::Wrong> for Error {
-    fn from(wrong: ddvm::tier::Wrong) -> Self {
+impl From<ddvm::tier::InvalidSize> for Error {
+    fn from(wrong: ddvm::tier::InvalidSize) -> Self {
         Self::new(Kind::Usage, wrong.message()).hint(wrong.advice())
     }
 }
@@ -190,7 +190,7 @@ impl From<ddnl::Error> for Error {
                 Kind::Failed
             }
         };
-        Self::Told {
+        Self::Reported {
             kind,
             message: error.to_string(),
             hint: error.advice(),

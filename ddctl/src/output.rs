@@ -86,9 +86,9 @@ impl Table {
 
 /// Names and values, one pair per line, with the values aligned.
 #[derive(Default)]
-pub(crate) struct Facts(Vec<(String, String)>);
+pub(crate) struct Properties(Vec<(String, String)>);
 
-impl Facts {
+impl Properties {
     pub(crate) fn add(&mut self, name: &str, value: impl Into<String>) {
         self.0.push((name.into(), value.into()));
     }

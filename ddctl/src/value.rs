@@ -18,7 +18,7 @@ pub(crate) fn last_weight(text: &str) -> Result<u32, String> {
         return weight(text);
     }
     Err(format!(
-        "the weight is missing, or is no number: it comes last, a whole number from 0 to \
+        "the weight is missing, or is not a number: it comes last, a whole number from 0 to \
          {MAX_WEIGHT}"
     ))
 }

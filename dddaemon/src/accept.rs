@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scrapers_get_what_they_prefer() {
+    fn scrapers_get_the_format_that_they_prefer() {
         for accept in [
             "",
             "*/*",

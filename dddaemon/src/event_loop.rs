@@ -55,7 +55,7 @@ pub fn requests() -> Result<mpsc::Receiver<Request>> {
 }
 
 /// Reports the error of a program, if there is one, and returns its exit code. A reader that has
-/// closed the program's output is no error; `code` returns the exit code for other errors.
+/// closed the program's output is not an error; `code` returns the exit code for other errors.
 pub fn report(result: Result<ExitCode>, code: impl FnOnce(&anyhow::Error) -> u8) -> ExitCode {
     match result {
         Ok(code) => code,

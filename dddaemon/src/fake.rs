@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-/// A service manager in the daemon's process, which keeps what it is told.
+/// A service manager in the daemon's process, which keeps the messages that it receives.
 #[derive(Clone, Debug, Default)]
 pub struct FakeService(Arc<Mutex<Vec<String>>>);
 
 impl FakeService {
-    /// Returns what it was told so far.
+    /// Returns the messages that it has received so far.
     pub fn said(&self) -> MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl Manager {
     /// # Panics
     ///
     /// Panics if the daemon is silent for a minute.
-    pub fn hear(&self, line: &str) {
+    pub fn wait_for(&self, line: &str) {
         let mut buffer = [0; 4096];
         loop {
             let length = self.socket.recv(&mut buffer).expect(line);

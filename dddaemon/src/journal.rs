@@ -48,7 +48,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn the_stream_is_told_by_device_and_inode() {
+    fn the_stream_is_identified_by_device_and_inode() {
         let stat = fstat(File::open("/dev/null").unwrap()).unwrap();
         let (device, inode) = (stat.st_dev, stat.st_ino);
         assert!(is_stream(&format!("{device}:{inode}"), &stat));

@@ -58,7 +58,7 @@ impl Listener {
 
     /// Opens sources again that have broken. Returns whether every change of a loaded module is
     /// heard from now on.
-    pub async fn hears_all(&mut self) -> bool {
+    pub async fn follows_all(&mut self) -> bool {
         // If one cannot be opened, the next call tries again.
         if self.registrations.is_none() {
             self.registrations = Registrations::open(self.side).await.ok();
@@ -129,7 +129,7 @@ mod tests {
         let mut listener = Listener::open(Side::Host).await;
         listener.registrations = None;
         // The module is not loaded, so that it has no events.
-        assert!(!listener.hears_all().await);
+        assert!(!listener.follows_all().await);
         assert!(listener.registrations.is_some() && listener.events.is_none());
     }
 }

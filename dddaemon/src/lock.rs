@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_it() {
+    fn there_is_one_holder() {
         let directory = tempfile::TempDir::new().unwrap();
         let state = directory.path().join("run");
         let first = Lock::take(&state, "policyd").unwrap();

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_methods_and_paths_are_told_apart() {
+    async fn other_methods_and_paths_are_distinguished() {
         let [head, get, post, other, below] = answers([
             "HEAD /metrics HTTP/1.1",
             "GET /metrics HTTP/1.1",

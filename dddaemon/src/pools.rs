@@ -13,16 +13,16 @@ pub const fn bytes(pages: u64) -> u64 {
 }
 
 /// Returns the value of a metric from the statistics.
-type Of = fn(&PoolStats) -> u64;
+type Getter = fn(&PoolStats) -> u64;
 
 /// Sizes: end of the name, help, pages.
-const SIZES: [(&str, &str, Of); 4] = [
+const SIZES: [(&str, &str, Getter); 4] = [
     ("used_bytes", "Cached pages, both tiers together", |it| {
         it.used
     }),
     (
         "entitlement_bytes",
-        "Part of the memory tier that the weights entitle to",
+        "Part of the memory tier that the weights entitle it to",
         |it| it.entitlement,
     ),
     ("ssd_used_bytes", "Cached pages in the SSD tier", |it| {
@@ -30,13 +30,13 @@ const SIZES: [(&str, &str, Of); 4] = [
     }),
     (
         "ssd_entitlement_bytes",
-        "Part of the SSD tier that the weights entitle to",
+        "Part of the SSD tier that the weights entitle it to",
         |it| it.ssd_entitlement,
     ),
 ];
 
 /// Counters of pages: name before `_bytes_total`, help, pages.
-const PAGES: [(&str, &str, Of); 16] = [
+const PAGES: [(&str, &str, Getter); 16] = [
     ("get", "Pages that readers requested", |it| it.gets),
     (
         "hit",
@@ -100,7 +100,7 @@ const PAGES: [(&str, &str, Of); 16] = [
 ];
 
 /// Reasons to refuse pages.
-const REASONS: [(&str, Of); 5] = [
+const REASONS: [(&str, Getter); 5] = [
     ("off", |it| it.put_refused_off),
     ("memory", |it| it.put_refused_memory),
     ("fault", |it| it.put_refused_fault),
@@ -109,7 +109,7 @@ const REASONS: [(&str, Of); 5] = [
 ];
 
 /// Counters of calls: name before `_calls_total`, help, calls.
-const CALLS: [(&str, &str, Of); 2] = [
+const CALLS: [(&str, &str, Getter); 2] = [
     ("get", "Get calls", |it| it.get_batches),
     ("put", "Put calls", |it| it.put_batches),
 ];

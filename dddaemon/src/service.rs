@@ -70,9 +70,9 @@ fn tell(states: &[NotifyState<'_>]) {
 
 /// Timer of the messages by which a daemon tells the service manager that it is alive.
 #[derive(Debug)]
-pub struct Pulse(Option<Interval>);
+pub struct Watchdog(Option<Interval>);
 
-impl Pulse {
+impl Watchdog {
     /// Creates the timer for a service manager, which may not require such messages.
     pub fn new(service: &impl Service) -> Self {
         Self(service.alive_every().map(|every| {

@@ -83,7 +83,7 @@ impl Accumulator {
                 continue;
             }
             let since = match last {
-                Some(before) if !is_anew(&stats, before) => difference(&stats, before),
+                Some(before) if !is_another_pool(&stats, before) => difference(&stats, before),
                 None if was_cut => PoolStats::default(),
                 _ => stats,
             };
@@ -107,7 +107,7 @@ impl Accumulator {
 }
 
 /// Returns whether the counters are those of another pool with the same number.
-fn is_anew(now: &PoolStats, before: &PoolStats) -> bool {
+fn is_another_pool(now: &PoolStats, before: &PoolStats) -> bool {
     let sums = |it: &PoolStats| [it.puts, it.gets, it.get_batches, it.put_batches];
     let (now, before) = (sums(now), sums(before));
     now.iter().zip(before).any(|(now, before)| *now < before)
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_keep_what_removed_containers_counted() {
+    fn sums_include_counters_of_removed_containers() {
         let mut accumulator = Accumulator::default();
         let mut list = |pools: &[Pool]| {
             accumulator.update(1, 40, pools);

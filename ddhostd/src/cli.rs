@@ -54,7 +54,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what the running daemon keeps; exits with 1 if something is not in force
+    /// Show the state of the running daemon; exits with 1 if a setting is not in force
     Status {
         /// Status socket of the daemon
         #[arg(long, value_name = "SOCKET", default_value = config::SOCKET)]

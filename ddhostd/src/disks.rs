@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_comes_again_is_added_again() {
+    fn a_device_that_reappears_is_added_again() {
         let mut disk = disk(None);
         assert_eq!(disk.look(None, None), None);
         assert_eq!(disk.trouble.as_deref(), Some("it does not exist"));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_what_the_file_does_not_change() {
+    fn a_reload_keeps_unchanged_devices() {
         let config = |text: &str| Config::parse(text, 8 << 30).unwrap();
         let text = "[[ssd.device]]\npath = \"/dev/mapper/a\"\n";
         let mut disks = all(&config(text), Vec::new());

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_again() {
+    fn failed_changes_are_tried_again() {
         let mut keeper = keeper(WEB);
         keeper.listed(START, vec![vm(1, 10, 100)]);
         keeper.identified(1, 10, named("web"), true);
@@ -317,7 +317,7 @@ mod tests {
 
     /// Manual changes of settings that the file does not change are kept.
     #[test]
-    fn a_reload_sets_what_differs() {
+    fn a_reload_sets_only_differences() {
         let text = "[memory]\ncapacity = \"1G\"\n[ssd]\ndeadline-ms = 5\n\
                     [[vm]]\nname = \"web\"\nweight = 300\n[[vm]]\nname = \"mail\"\nweight = 50\n";
         let mut keeper = keeper(text);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_and_a_new_module_begin_anew() {
+    fn a_reload_and_a_new_module_set_everything_again() {
         let mut keeper = keeper(&format!("{WEB}[memory]\ncapacity = \"1G\"\n"));
         assert!(keeper.sizes_due());
         keeper.sizes_set();

@@ -7,8 +7,9 @@
 //! - [`keeper`]: decides which VM gets which weight, without I/O;
 //! - [`disks`]: decides which devices are added to the SSD tier, without I/O;
 //! - [`runtime`]: the daemon's loop;
-//! - [`module`], [`names`], [`heads`]: the kernel module, the names of VMs, and data on devices;
-//! - [`rehearsal`]: what the daemon would do;
+//! - [`module`], [`names`], [`data_checks`]: the kernel module, the names of VMs, and whether
+//!   devices contain data;
+//! - [`dry_run`]: what the daemon would do;
 //! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus;
 //! - [`accumulator`]: sums of the module's counters that do not fall when containers are removed;
 //! - [`containers`]: the containers that are on the page of metrics.
@@ -20,12 +21,12 @@
 pub mod accumulator;
 pub mod cli;
 pub mod containers;
+pub mod data_checks;
 pub mod disks;
-pub mod heads;
+pub mod dry_run;
 pub mod keeper;
 pub mod metrics;
 pub mod module;
 pub mod names;
-pub mod rehearsal;
 pub mod report;
 pub mod runtime;

@@ -9,8 +9,8 @@ use clap::Parser;
 use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
 use ddhostd::{
     cli::{Cli, Command},
+    dry_run,
     module::Kernel,
-    rehearsal::rehearse,
     report::Report,
     runtime::{Places, Runtime},
 };
@@ -91,9 +91,9 @@ fn dry_run(file: &Path, json: bool) -> Result<ExitCode> {
     let places = Places::default();
     let config = places.load(file)?;
     let mut host = blocking::Host::open()?;
-    let rehearsal = rehearse(&config, &mut host, &places)?;
+    let changes = dry_run::run(&config, &mut host, &places)?;
     warn(&places, &config);
-    print(&rehearsal, json)?;
+    print(&changes, json)?;
     Ok(ExitCode::SUCCESS)
 }
 

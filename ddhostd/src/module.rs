@@ -17,7 +17,7 @@ pub trait Module {
     fn changed(&mut self) -> impl Future<Output = Change>;
 
     /// Returns whether every change is heard from now on.
-    fn hears_all(&mut self) -> impl Future<Output = bool>;
+    fn follows_all(&mut self) -> impl Future<Output = bool>;
 }
 
 /// The module in this machine's kernel.
@@ -44,7 +44,7 @@ impl Module for Kernel {
         self.0.next().await
     }
 
-    async fn hears_all(&mut self) -> bool {
-        self.0.hears_all().await
+    async fn follows_all(&mut self) -> bool {
+        self.0.follows_all().await
     }
 }

@@ -70,14 +70,14 @@ impl Names {
     pub fn ask(&mut self, vm: u32, pid: u32) -> Vmm {
         let vmm = Vmm::of_process(&self.proc, pid);
         self.waiting.push((vm, pid, vmm.clone()));
-        self.go_on();
+        self.ask_more();
         vmm
     }
 
     /// Forgets the VMs that are not there any more and have not been asked yet.
     pub fn retain(&mut self, is_there: impl Fn(u32, u32) -> bool) {
         self.waiting.retain(|(vm, pid, _)| is_there(*vm, *pid));
-        self.go_on();
+        self.ask_more();
     }
 
     /// Waits for the next answer: number and process of a VM, and its names. Nothing is lost if the
@@ -105,12 +105,12 @@ impl Names {
         }
         self.asked.retain(|_, asked| *asked > 0);
         self.threads -= 1;
-        self.go_on();
+        self.ask_more();
         (vm, pid, vmm)
     }
 
     /// Asks as many VMMs as may be asked now.
-    fn go_on(&mut self) {
+    fn ask_more(&mut self) {
         let mut later = Vec::new();
         for (vm, pid, vmm) in std::mem::take(&mut self.waiting) {
             let origins = origins(&vmm);
@@ -223,7 +223,7 @@ mod tests {
 
     /// Many users cannot take all threads together.
     #[tokio::test]
-    async fn some_threads_are_for_those_who_have_none() {
+    async fn some_threads_are_reserved_for_users_without_one() {
         let vmm = |uid: u32| Vmm {
             uid: Some(uid),
             cgroup: Some(format!("/user.slice/user-{uid}.slice/vm")),
@@ -234,12 +234,12 @@ mod tests {
         names.threads = MOST - RESERVE;
         names.asked.insert(Origin::User(Some(1)), 1);
         names.waiting = vec![(1, 0, vmm(1)), (2, 0, vmm(2))];
-        names.go_on();
+        names.ask_more();
         assert_eq!(names.waiting.len(), 1);
         assert_eq!(names.next().await.0, 2);
         names.threads = MOST;
         names.waiting = vec![(3, 0, vmm(3))];
-        names.go_on();
+        names.ask_more();
         assert_eq!(names.waiting.len(), 1);
     }
 }

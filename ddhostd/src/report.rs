@@ -24,7 +24,7 @@ pub struct Report {
     pub healthy: bool,
     /// Absolute path of the file.
     pub file: PathBuf,
-    /// Reasons why not everything is in force.
+    /// Reasons why some settings are not in force.
     pub troubles: Vec<String>,
     /// Settings in force that have effects which an administrator may not expect.
     pub warnings: Vec<String>,

@@ -7,8 +7,8 @@ mod devices;
 use crate::{
     accumulator::Accumulator,
     containers::Selection,
+    data_checks::DataChecks,
     disks::{self, Disk},
-    heads::Heads,
     keeper::Keeper,
     metrics::{self, MOST_VMS, Measured},
     module::Module,
@@ -21,7 +21,7 @@ use dddaemon::{
     event_loop::Request,
     listener::Change,
     pace::Pace,
-    service::{Pulse, Service},
+    service::{Service, Watchdog},
     show::Show,
 };
 use ddnl::{AsyncHostControl, ConfigChange, HostStatus};
@@ -76,13 +76,13 @@ impl Places {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Fails if the file lists a path that exists and is no block device.
+    /// Fails if the file lists a path that exists and is not a block device.
     pub fn check_devices(&self, config: &Config) -> Result<()> {
         for listed in &config.ssd.devices {
             let metadata = fs::metadata(self.device(&listed.path));
             if metadata.is_ok_and(|metadata| !metadata.file_type().is_block_device()) {
                 bail!(
-                    "line {}: {} is no block device; `losetup --direct-io=on --find --show {1}` \
+                    "line {}: {} is not a block device; `losetup --direct-io=on --find --show {1}` \
                      makes one of a file",
                     listed.line,
                     listed.path
@@ -135,7 +135,7 @@ pub struct Runtime<M: Module, S: Service> {
     names: Names,
     /// The devices of the file.
     disks: Vec<Disk>,
-    heads: Heads,
+    checks: DataChecks,
     accumulator: Accumulator,
     service: S,
     show: Show<Report>,
@@ -164,14 +164,14 @@ struct State {
 
 impl<M: Module, S: Service> Runtime<M, S> {
     /// Creates a daemon from a configuration file, which must be valid. Settings that this machine
-    /// cannot have are troubles, and the others are in force.
+    /// cannot have are reported as troubles, and the others are in force.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
         let config = Places::load_for_any(path)?;
         let now = Instant::now();
         Ok(Self {
             path: path::absolute(path)?,
             disks: disks::all(&config, Vec::new()),
-            heads: Heads::default(),
+            checks: DataChecks::default(),
             keeper: Keeper::new(config),
             module,
             control: None,
@@ -192,7 +192,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
 
     /// Runs until asked to stop. VMs keep their weights then.
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<()> {
-        let mut pulse = Pulse::new(&self.service);
+        let mut watchdog = Watchdog::new(&self.service);
         self.look().await;
         self.service.ready();
         loop {
@@ -207,7 +207,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     self.apply().await;
                     self.publish();
                 }
-                (path, has_data) = self.heads.next() => {
+                (path, has_data) = self.checks.next() => {
                     self.examined(path, has_data).await;
                     self.publish();
                 }
@@ -215,7 +215,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     let report = self.report();
                     self.show.serve(stream, || report);
                 }
-                () = pulse.due() => self.service.alive(),
+                () = watchdog.due() => self.service.alive(),
                 request = requests.recv() => match request {
                     Some(Request::Reload) => self.reload().await,
                     Some(Request::Stop) | None => break,
@@ -300,7 +300,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 }
             }
         }
-        let interval = match self.module.hears_all().await {
+        let interval = match self.module.follows_all().await {
             true => INTERVAL,
             false => SHORT_INTERVAL,
         };
@@ -379,7 +379,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         Ok(())
     }
 
-    /// Sets what is due. What fails is tried again at the next look.
+    /// Sets what is due. Settings that cannot be set are tried again at the next look.
     async fn apply(&mut self) {
         self.set_sizes().await;
         self.set_ssd().await;
@@ -476,7 +476,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.state.loads += 1;
         match Places::load_for_any(&self.path) {
             Ok(config) => {
-                info!("configuration read anew");
+                info!("the configuration was read again");
                 self.state.refused = None;
                 self.state.sizes = None;
                 self.state.ssd = None;
@@ -554,7 +554,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     }
 }
 
-/// Logs a trouble, unless it is the one before, and keeps it.
+/// Logs a problem, unless it is the previous one, and keeps it.
 fn tell(before: &mut Option<String>, trouble: String) {
     if before.as_ref() != Some(&trouble) {
         warn!("{trouble}");

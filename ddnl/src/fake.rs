@@ -48,12 +48,12 @@ pub fn pool(vm: u32, id: u32, name: &str, stats: PoolStats) -> Pool {
     }
 }
 
-/// How a fake module responds to requests.
+/// The fault of a fake module.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Mood {
-    /// It replies to requests.
+pub enum Fault {
+    /// The module works.
     #[default]
-    Well,
+    None,
     /// It is not loaded.
     Absent,
     /// The caller lacks `CAP_NET_ADMIN`.
@@ -66,11 +66,11 @@ pub enum Mood {
     Refusing(i32),
 }
 
-impl Mood {
+impl Fault {
     /// Fails if the module does not reply to queries.
-    fn ask(self, side: Side) -> Result<()> {
+    fn query(self, side: Side) -> Result<()> {
         match self {
-            Self::Well | Self::Refusing(_) => Ok(()),
+            Self::None | Self::Refusing(_) => Ok(()),
             Self::Absent => Err(Error::NotLoaded { side }),
             Self::Forbidden => Err(Error::from_kernel(side, 1, None)),
             Self::Version(theirs) => Err(Error::Version {
@@ -88,7 +88,7 @@ impl Mood {
 
     /// Fails if the module does not accept changes.
     fn change(self, side: Side) -> Result<()> {
-        self.ask(side)?;
+        self.query(side)?;
         match self {
             Self::Refusing(errno) => Err(Error::from_kernel(side, errno, None)),
             _ => Ok(()),

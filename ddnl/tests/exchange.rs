@@ -138,7 +138,7 @@ fn vm(id: u32) -> Attributes {
 }
 
 #[test]
-fn requests_are_what_the_kernel_expects() {
+fn requests_have_the_layout_that_the_kernel_expects() {
     let (_, datagram) = Exchange::begin(&FAMILY, 5, &call::host::set_vm(3, weight(60)).unwrap());
     let expected: Vec<u8> = [
         &36u32.to_ne_bytes()[..],
@@ -208,7 +208,7 @@ fn a_guest_without_a_host_has_no_number() {
 }
 
 #[test]
-fn commands_say_what_is_left_to_evict() {
+fn commands_return_the_pages_left_to_evict() {
     let left = Attributes::new().u64(Attribute::Left, 7);
     let weight = call::host::set_vm(3, weight(0)).unwrap();
     let configure = call::host::configure(&ConfigChange::default());
@@ -261,7 +261,7 @@ fn a_dump_can_fail_in_the_middle() {
 }
 
 #[test]
-fn a_dump_that_changed_meanwhile_is_to_be_read_again() {
+fn an_interrupted_dump_has_to_be_read_again() {
     // The dump is read to its end first, because the kernel accepts no other dump on this socket
     // before.
     let done = message(DONE, MULTI, SEQUENCE, &0i32.to_ne_bytes());
@@ -309,7 +309,7 @@ fn a_yes_without_an_answer_is_malformed() {
 }
 
 #[test]
-fn another_abi_version_is_told_before_anything_else() {
+fn another_abi_version_is_reported_before_other_differences() {
     let status = Attributes::new()
         .u32(Attribute::AbiVersion, u32::from(ABI_VERSION) + 1)
         .string(Attribute::ModuleVersion, "0.9.0")
@@ -412,7 +412,7 @@ fn the_largest_that_may_be_asked_for_is_sent() {
 }
 
 #[test]
-fn an_overrun_is_told() {
+fn an_overrun_is_reported() {
     const OVERRUN: u16 = 4;
     let overrun = message(OVERRUN, 0, SEQUENCE, &[]);
     let error = answer(&call::host::vms(), &[overrun]).unwrap_err();

@@ -24,7 +24,7 @@ fn check<T>(opened: ddnl::Result<T>, side: Side) {
 }
 
 #[test]
-fn a_module_that_is_not_loaded_is_told() {
+fn a_missing_module_is_reported() {
     check(blocking::Host::open(), Side::Host);
     check(blocking::Guest::open(), Side::Guest);
     check(blocking::Events::open(Side::Host), Side::Host);
@@ -32,7 +32,7 @@ fn a_module_that_is_not_loaded_is_told() {
 
 #[cfg(feature = "tokio")]
 #[tokio::test]
-async fn a_module_that_is_not_loaded_is_told_to_daemons() {
+async fn a_missing_module_is_reported_to_daemons() {
     check(ddnl::tokio::Guest::open().await, Side::Guest);
     check(ddnl::tokio::Events::open(Side::Guest).await, Side::Guest);
     // The kernel's own announcements can be received without any module.

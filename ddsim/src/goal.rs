@@ -2,7 +2,7 @@
 
 //! The goals of the default policy, and whether they are met.
 
-use crate::table::{Judged, Row};
+use crate::table::{Criterion, Row};
 use ddcore::policy::Policy;
 use serde::Serialize;
 
@@ -68,8 +68,8 @@ pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
     for row in rows {
         let (ours, paper) = (row.of(Policy::default()), row.of(Policy::Fifo));
         match row.judged {
-            Judged::Bound => {}
-            Judged::Trace => {
+            Criterion::Bound => {}
+            Criterion::Trace => {
                 let name = format!("default policy, {}", row.name);
                 let hits = relative(row).unwrap_or(0.0);
                 goals.push(Goal::at_least(
@@ -82,7 +82,7 @@ pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
                 let name = format!("{name}: puts per hit by FIFO's");
                 goals.push(Goal::at_most(name, FEWER_PUTS, puts));
             }
-            Judged::Loop => {
+            Criterion::Loop => {
                 let name = format!("default policy, {}: hits by Belady's", row.name);
                 let part = ours.hits as f64 / (row.belady.hits as f64).max(1.0);
                 goals.push(Goal::at_least(name, OF_LOOP, part));
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::replay::{Outcome, Sizes};
 
-    fn row(judged: Judged, hits: u64, puts: u64) -> Row {
+    fn row(judged: Criterion, hits: u64, puts: u64) -> Row {
         let outcome = |hits, puts| Outcome {
             accesses: 1000,
             hits,
@@ -123,11 +123,11 @@ mod tests {
             let goals = of_policies(&[row(judged, hits, puts)]);
             goals.iter().map(|goal| goal.met).collect::<Vec<bool>>()
         };
-        assert_eq!(met(Judged::Bound, 99, 1), [true]);
-        assert_eq!(met(Judged::Bound, 98, 1), [false]);
-        assert_eq!(met(Judged::Trace, 150, 450), [true, true, true]);
-        assert_eq!(met(Judged::Trace, 149, 500), [true, false, false]);
-        assert_eq!(met(Judged::Loop, 140, 1), [true, true]);
-        assert_eq!(met(Judged::Loop, 139, 1), [true, false]);
+        assert_eq!(met(Criterion::Bound, 99, 1), [true]);
+        assert_eq!(met(Criterion::Bound, 98, 1), [false]);
+        assert_eq!(met(Criterion::Trace, 150, 450), [true, true, true]);
+        assert_eq!(met(Criterion::Trace, 149, 500), [true, false, false]);
+        assert_eq!(met(Criterion::Loop, 140, 1), [true, true]);
+        assert_eq!(met(Criterion::Loop, 139, 1), [true, false]);
     }
 }

@@ -426,7 +426,7 @@ impl Machine {
 }
 
 impl Running {
-    /// Uses the processor that becomes free first.
+    /// Runs work on the processor that becomes free first.
     fn compute(&mut self, now: u64, time: u64) -> u64 {
         let Some(free) = self.processors.iter_mut().min() else {
             return now + time;

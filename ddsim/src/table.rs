@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 /// The criterion by which a load is judged, see [`crate::goal`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Judged {
+pub enum Criterion {
     /// The default policy must not be worse than FIFO. This holds for all loads.
     Bound,
     /// The default policy must be far better than FIFO, on the accesses of a real machine including
@@ -30,7 +30,7 @@ pub struct Load {
     /// Name in the table.
     pub name: String,
     /// The criterion by which it is judged.
-    pub judged: Judged,
+    pub judged: Criterion,
     /// Its accesses.
     pub stream: Vec<Access>,
     /// Sizes.
@@ -43,7 +43,7 @@ pub struct Row {
     /// The load.
     pub name: String,
     /// Criterion by which the load is judged.
-    pub judged: Judged,
+    pub judged: Criterion,
     /// Sizes.
     pub sizes: Sizes,
     /// Outcome of an inclusive LRU cache of the same size.
@@ -106,8 +106,8 @@ fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: bool
     let load = |(guest, host): &(usize, usize)| Load {
         name: format!("{name} {guest} %, {host} %"),
         judged: match (guest, host, reads) {
-            (5, 20, false) => Judged::Trace,
-            _ => Judged::Bound,
+            (5, 20, false) => Criterion::Trace,
+            _ => Criterion::Bound,
         },
         stream: stream.clone(),
         sizes: Sizes::new(pages * guest / 100, pages * host / 100),
@@ -142,8 +142,8 @@ fn synthetic() -> Vec<Load> {
         .map(|(name, stream, guest, host)| Load {
             name: name.into(),
             judged: match name {
-                "loop" => Judged::Loop,
-                _ => Judged::Bound,
+                "loop" => Criterion::Loop,
+                _ => Criterion::Bound,
             },
             stream,
             sizes: Sizes::new(guest, host),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let told = |text: &str| format!("{:#}", parse(text.as_bytes()).unwrap_err());
         assert_eq!(told(""), "the file is empty");
         assert_eq!(told("a,b\n"), "the trace has no column op");

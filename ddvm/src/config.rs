@@ -5,7 +5,7 @@
 use crate::{
     selector::{Pattern, Selector},
     ssd::{DEADLINES, LONGEST_PATH, Listed, MOST_DEVICES, Ssd, wait},
-    tier::{self, Sizes, Wrong},
+    tier::{self, InvalidSize, Sizes},
     vmm::Vmm,
 };
 use ddabi::pool::{DEFAULT_WEIGHT, MAX_WEIGHT};
@@ -107,7 +107,7 @@ impl Config {
     }
 
     /// Parses the text of a file that may be meant for another machine: sizes that this one cannot
-    /// have are no problem.
+    /// have are not a problem.
     pub fn parse_for_any(text: &str) -> Result<Self, Vec<Problem>> {
         ddconf::parse(text, |reader, table| top(reader, table, None))
     }
@@ -238,10 +238,10 @@ fn sizes(mut section: Section<'_, '_, '_>, memory: Option<u64>) -> Sizes {
     };
     if let Err(wrong) = checked {
         let place = match wrong {
-            Wrong::Capacity(..) => capacity,
-            Wrong::Floor(..) => floor,
-            Wrong::Batch => batch,
-            Wrong::KeepFree(..) => keep_free,
+            InvalidSize::Capacity(..) => capacity,
+            InvalidSize::Floor(..) => floor,
+            InvalidSize::Batch => batch,
+            InvalidSize::KeepFree(..) => keep_free,
         };
         let message = format!("{}: {}", wrong.message(), wrong.advice());
         section.problem(place.unwrap_or_default(), message);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_with_its_place() {
+    fn every_problem_is_reported_with_its_place() {
         let text = "defualt = \"deny\"\nmetrics = \"everywhere\"\nstatus-socket = \"x\"\n\
                     [memory]\ncapacity = \"512\"\nflor = 1\n\
                     [[vm]]\nweight = 10001\n\
@@ -471,7 +471,7 @@ host.toml: line 13, column 1: this entry has no `weight`";
 
     /// A file that is used on several machines need not fit all of them.
     #[test]
-    fn sizes_of_another_machine_are_told_apart_from_mistakes() {
+    fn sizes_of_another_machine_are_distinguished_from_mistakes() {
         let sizes = |sizes: &str| format!("[memory]\n{sizes}[[vm]]\nname = \"a\"\nweight = 1\n");
         for elsewhere in [
             "capacity = \"9G\"\n",

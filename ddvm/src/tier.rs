@@ -65,7 +65,7 @@ impl fmt::Display for Threshold {
 
 /// A size that is not possible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wrong {
+pub enum InvalidSize {
     /// The capacity, in pages, is above the memory, in bytes.
     Capacity(u64, u64),
     /// The floor is above the capacity, both in pages.
@@ -76,7 +76,7 @@ pub enum Wrong {
     KeepFree(u64, u64),
 }
 
-impl Wrong {
+impl InvalidSize {
     /// Describes the error.
     pub fn message(self) -> String {
         match self {
@@ -118,7 +118,7 @@ impl Sizes {
 
     /// Checks these sizes as far as that is possible without the memory of a machine: those that are
     /// no shares.
-    pub fn check(&self) -> Result<(), Wrong> {
+    pub fn check(&self) -> Result<(), InvalidSize> {
         let is_fixed = |size: &Size| matches!(size, Size::Bytes(_));
         let fixed = Self {
             capacity: self.capacity.filter(is_fixed),
@@ -136,16 +136,16 @@ impl Sizes {
     /// Returns these sizes as a change of the module's configuration, on a machine with `memory`
     /// bytes of memory. A floor and the room to be kept free are compared with `capacity` pages if
     /// no capacity is given.
-    pub fn change(&self, memory: u64, capacity: Option<u64>) -> Result<ConfigChange, Wrong> {
+    pub fn change(&self, memory: u64, capacity: Option<u64>) -> Result<ConfigChange, InvalidSize> {
         let pages = |size: Size| size.pages(memory);
         let own = self.capacity.map(pages);
         if let Some(capacity) = own.filter(|pages| *pages > Size::Bytes(memory).pages(memory)) {
-            return Err(Wrong::Capacity(capacity, memory));
+            return Err(InvalidSize::Capacity(capacity, memory));
         }
         let floor = self.floor.map(pages);
         if let (Some(floor), Some(capacity)) = (floor, own.or(capacity)) {
             if floor > capacity {
-                return Err(Wrong::Floor(floor, capacity));
+                return Err(InvalidSize::Floor(floor, capacity));
             }
         }
         let free = |threshold: Threshold| threshold.pages(memory);
@@ -153,13 +153,13 @@ impl Sizes {
         let size = keep_free.filter(|pages| *pages != AUTOMATIC);
         if let (Some(free), Some(capacity)) = (size, own.or(capacity)) {
             if free > capacity / 2 {
-                return Err(Wrong::KeepFree(free, capacity));
+                return Err(InvalidSize::KeepFree(free, capacity));
             }
         }
         let batch = match self.batch.map(pages) {
             None => None,
-            Some(0) => return Err(Wrong::Batch),
-            Some(batch) => Some(u32::try_from(batch).map_err(|_| Wrong::Batch)?),
+            Some(0) => return Err(InvalidSize::Batch),
+            Some(batch) => Some(u32::try_from(batch).map_err(|_| InvalidSize::Batch)?),
         };
         Ok(ConfigChange {
             capacity: own,
@@ -227,15 +227,15 @@ mod tests {
         assert!(Sizes::default().is_empty());
         assert_eq!(
             change(sizes(size("9G"), None, None)),
-            Err(Wrong::Capacity(9 << 18, 8 << 30))
+            Err(InvalidSize::Capacity(9 << 18, 8 << 30))
         );
         assert_eq!(
             change(sizes(None, size("2G"), None)),
-            Err(Wrong::Floor(1 << 19, 1 << 18))
+            Err(InvalidSize::Floor(1 << 19, 1 << 18))
         );
         assert_eq!(
             change(sizes(size("1G"), size("2G"), None)),
-            Err(Wrong::Floor(1 << 19, 1 << 18))
+            Err(InvalidSize::Floor(1 << 19, 1 << 18))
         );
         let thresholds = |keep: &str, promote: &str| Sizes {
             keep_free: Some(keep.parse().unwrap()),
@@ -253,10 +253,13 @@ mod tests {
         assert!(change(thresholds("auto", "16G")).is_ok());
         assert_eq!(
             change(thresholds("513M", "auto")),
-            Err(Wrong::KeepFree(513 << 8, 1 << 18))
+            Err(InvalidSize::KeepFree(513 << 8, 1 << 18))
         );
         for batch in ["0", "1B", "16T"] {
-            assert_eq!(change(sizes(None, None, size(batch))), Err(Wrong::Batch));
+            assert_eq!(
+                change(sizes(None, None, size(batch))),
+                Err(InvalidSize::Batch)
+            );
         }
     }
 }

@@ -82,7 +82,7 @@ impl Vmm {
             let bytes = bounded(&proc.join(format!("{pid}/{file}"))).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        // The owner of /proc/PID is no substitute: it is root if the process is not dumpable.
+        // The owner of /proc/PID is not used, because it is root if the process is not dumpable.
         let status = read("status");
         let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
         let cgroups = read("cgroup");

@@ -21,12 +21,12 @@ const POOLS: usize = 3;
 const MOST_STEPS: usize = 500;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
-struct Which {
+struct Selector {
     vm: u8,
     pool: u8,
 }
 
-impl Which {
+impl Selector {
     fn id(self) -> PoolId {
         PoolId {
             vm: usize::from(self.vm) % VMS,
@@ -37,14 +37,14 @@ impl Which {
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
-    Put(Which, u8, u8),
-    Take(Which, u8),
-    Flush(Which, u8),
-    Weight(Which, u16),
-    VmWeight(Which, u16),
+    Put(Selector, u8, u8),
+    Take(Selector, u8),
+    Flush(Selector, u8),
+    Weight(Selector, u16),
+    VmWeight(Selector, u16),
     Capacity(u8),
-    EndPool(Which),
-    EndVm(Which),
+    EndPool(Selector),
+    EndVm(Selector),
 }
 
 #[derive(Arbitrary, Debug)]

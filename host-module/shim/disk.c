@@ -7,6 +7,7 @@
 #include <linux/completion.h>
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
+#include <linux/workqueue.h>
 #include <linux/xxhash.h>
 #include "host.h"
 
@@ -14,6 +15,15 @@
 #define DD_BIOS 64
 /* Maximum number of pages in a bio of a read. */
 #define DD_READ_PAGES 16
+/*
+ * Maximum number of pages that are read at a time, 256 MiB. A device that stalls
+ * keeps the pages of its reads until it ends them.
+ */
+#define DD_READING (1L << 16)
+/* Maximum number of reads of a device that kernel threads submit at a time. */
+#define DD_READERS 64
+
+static atomic_long_t dd_reading;
 
 struct dd_disk {
 	struct file *file;
@@ -21,6 +31,8 @@ struct dd_disk {
 	atomic_t dead;
 	/* Reads whose last bio has not ended. */
 	atomic_t reads;
+	/* Submits reads of a device that could make the submitting task wait. */
+	struct workqueue_struct *readers;
 };
 
 /* The device is gone. The block layer holds bd_holder_lock, which this function must release. */
@@ -48,9 +60,15 @@ struct dd_disk *dd_disk_open(const char *path, u64 *pages)
 
 	if (!disk)
 		return ERR_PTR(-ENOMEM);
+	disk->readers = alloc_workqueue("doubledecker_read", WQ_UNBOUND | WQ_HIGHPRI,
+					DD_READERS);
+	if (!disk->readers) {
+		err = -ENOMEM;
+		goto free;
+	}
 	err = bioset_init(&disk->bios, DD_BIOS, 0, BIOSET_NEED_BVECS);
 	if (err)
-		goto free;
+		goto queue;
 	disk->file = bdev_file_open_by_path(path, BLK_OPEN_READ | BLK_OPEN_WRITE |
 					    BLK_OPEN_RESTRICT_WRITES, disk, &dd_holder_ops);
 	if (IS_ERR(disk->file)) {
@@ -67,6 +85,8 @@ close:
 	bdev_fput(disk->file);
 exit:
 	bioset_exit(&disk->bios);
+queue:
+	destroy_workqueue(disk->readers);
 free:
 	kfree(disk);
 	return ERR_PTR(err);
@@ -76,6 +96,7 @@ free:
 void dd_disk_close(struct dd_disk *disk)
 {
 	wait_var_event(&disk->reads, !atomic_read(&disk->reads));
+	destroy_workqueue(disk->readers);
 	bdev_fput(disk->file);
 	bioset_exit(&disk->bios);
 	kfree(disk);
@@ -185,7 +206,13 @@ struct dd_read {
 	bool abandoned;
 	ktime_t begun;
 	ktime_t ended;
+	/* Submits the bios if the device could make the caller wait. */
+	struct work_struct submit;
+	blk_opf_t opf;
+	/* Number of pages that count as being read. */
+	long pages;
 	size_t count;
+	/* The places follow the frames. */
 	u64 frames[];
 };
 
@@ -195,6 +222,7 @@ static void dd_read_put(struct dd_read *read)
 		return;
 	while (read->abandoned && read->count)
 		dd_page_free(read->frames[--read->count]);
+	atomic_long_sub(read->pages, &dd_reading);
 	kfree(read);
 }
 
@@ -228,8 +256,9 @@ static void dd_read_end(struct bio *bio)
 /*
  * Returns how many places, starting with the first one, a single bio can read:
  * places that are contiguous on the device, no more than the device accepts in a
- * request, and none beyond a boundary at which it splits requests (a stripe of an
- * array, for example), because a bio with REQ_NOWAIT must not be split.
+ * request, in bytes and in pieces of memory, and none beyond a boundary at which
+ * it splits requests (a stripe of an array, for example), because a bio with
+ * REQ_NOWAIT must not be split.
  */
 static unsigned int dd_stretch(struct block_device *bdev, const u64 *places, size_t count)
 {
@@ -244,43 +273,25 @@ static unsigned int dd_stretch(struct block_device *bdev, const u64 *places, siz
 			      blk_boundary_sectors_left(bdev->bd_start_sect + dd_sector(places[0]),
 							chunk));
 	most = min3(count, (size_t)DD_READ_PAGES, (size_t)sectors >> (PAGE_SHIFT - SECTOR_SHIFT));
+	most = min_t(size_t, most, queue_max_segments(bdev_get_queue(bdev)));
 	while (pages < most && places[pages] == places[0] + pages)
 		pages++;
 	return pages;
 }
 
-/*
- * Begins to read pages from places. The read owns the frames until
- * dd_disk_finish(). The caller is a vCPU's thread. The function therefore waits
- * neither for memory nor for a free request of the device's queue.
- */
-struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
-			      size_t count)
+static void dd_read_submit(struct dd_read *read)
 {
+	struct dd_disk *disk = read->disk;
 	struct block_device *bdev = dd_bdev(disk);
-	blk_opf_t opf = REQ_OP_READ | (bdev_nowait(bdev) ? REQ_NOWAIT : 0);
-	gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN;
+	const u64 *places = read->frames + read->count;
+	size_t count = read->count, at = 0;
 	struct blk_plug plug;
-	struct dd_read *read;
-	size_t at = 0;
 
-	if (dd_disk_dead(disk))
-		return ERR_PTR(-ENODEV);
-	read = kzalloc(struct_size(read, frames, count), gfp);
-	if (!read)
-		return ERR_PTR(-ENOMEM);
-	read->disk = disk;
-	read->count = count;
-	memcpy(read->frames, frames, count * sizeof(*frames));
-	init_completion(&read->done);
-	atomic_set(&read->left, 1);
-	refcount_set(&read->users, 2);
-	read->begun = ktime_get();
-	atomic_inc(&disk->reads);
 	blk_start_plug(&plug);
 	while (at < count) {
 		unsigned int pages = dd_stretch(bdev, places + at, count - at), i;
-		struct bio *bio = bio_alloc_bioset(bdev, pages, opf, gfp, &disk->bios);
+		struct bio *bio = bio_alloc_bioset(bdev, pages, read->opf, GFP_NOWAIT | __GFP_NOWARN,
+						   &disk->bios);
 
 		if (!bio) {
 			WRITE_ONCE(read->status, BLK_STS_RESOURCE);
@@ -290,7 +301,7 @@ struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64
 		bio->bi_private = read;
 		bio->bi_end_io = dd_read_end;
 		for (i = 0; i < pages; i++)
-			__bio_add_page(bio, pfn_to_page(frames[at + i]), PAGE_SIZE, 0);
+			__bio_add_page(bio, pfn_to_page(read->frames[at + i]), PAGE_SIZE, 0);
 		/*
 		 * The SSD tier belongs to the host: I/O limits of the VMM's cgroup
 		 * are meant for the VM's own disks.
@@ -302,6 +313,51 @@ struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64
 	}
 	blk_finish_plug(&plug);
 	dd_read_ended(read);
+}
+
+static void dd_read_work(struct work_struct *work)
+{
+	dd_read_submit(container_of(work, struct dd_read, submit));
+}
+
+/*
+ * Begins to read pages from places. The read owns the frames until
+ * dd_disk_finish(). The caller is a vCPU's thread. The function therefore waits
+ * neither for memory nor for a free request of the device's queue: a device
+ * without support for REQ_NOWAIT (dm-crypt, for example) gets the bios from a
+ * kernel thread.
+ */
+struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
+			      size_t count)
+{
+	bool nowait = bdev_nowait(dd_bdev(disk));
+	struct dd_read *read;
+
+	if (dd_disk_dead(disk))
+		return ERR_PTR(-ENODEV);
+	if (atomic_long_read(&dd_reading) + count > DD_READING)
+		return ERR_PTR(-EAGAIN);
+	read = kzalloc(struct_size(read, frames, 2 * count), GFP_NOWAIT | __GFP_NOWARN);
+	if (!read)
+		return ERR_PTR(-ENOMEM);
+	atomic_long_add(count, &dd_reading);
+	read->pages = count;
+	read->disk = disk;
+	read->opf = REQ_OP_READ | (nowait ? REQ_NOWAIT : 0);
+	read->count = count;
+	memcpy(read->frames, frames, count * sizeof(*frames));
+	memcpy(read->frames + count, places, count * sizeof(*places));
+	init_completion(&read->done);
+	atomic_set(&read->left, 1);
+	refcount_set(&read->users, 2);
+	read->begun = ktime_get();
+	atomic_inc(&disk->reads);
+	if (nowait) {
+		dd_read_submit(read);
+	} else {
+		INIT_WORK(&read->submit, dd_read_work);
+		queue_work(disk->readers, &read->submit);
+	}
 	return read;
 }
 

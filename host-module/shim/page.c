@@ -3,15 +3,18 @@
 
 #include <linux/gfp.h>
 #include <linux/mm.h>
+#include <linux/rcupdate.h>
 #include <linux/vmstat.h>
 #include "host.h"
 
 /*
  * No reclaim of any kind: caching a page does not justify the eviction of other
- * memory, neither while a guest waits nor in the background.
+ * memory, neither while a guest waits nor in the background. The shrinker frees
+ * the pages, so that they belong into the blocks of reclaimable pages. Among
+ * unmovable pages they would keep the kernel from forming huge pages.
  */
-#define DD_GFP ((GFP_HIGHUSER & ~__GFP_RECLAIM) | __GFP_NOWARN | \
-		__GFP_NORETRY | __GFP_NOMEMALLOC)
+#define DD_GFP ((GFP_HIGHUSER & ~__GFP_RECLAIM) | __GFP_RECLAIMABLE | \
+		__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC)
 
 /*
  * Number of pages of each node, by processor. A page can be counted down on
@@ -25,8 +28,13 @@ int dd_pages_init(void)
 	return dd_node_pages ? 0 : -ENOMEM;
 }
 
+/*
+ * Called when no page is left. A task that was preempted at the end of an
+ * abandoned read may still have to return from a function of the module.
+ */
 void dd_pages_exit(void)
 {
+	synchronize_rcu_tasks();
 	free_percpu(dd_node_pages);
 }
 

@@ -27,7 +27,7 @@ void dd_queue_destroy(void)
 	destroy_workqueue(dd_queue);
 }
 
-/* Waits for the work that is queued now. More work may be queued meanwhile. */
+/* Waits for the work that is queued now. More work may be queued in the meantime. */
 void dd_queue_flush(void)
 {
 	flush_workqueue(dd_queue);

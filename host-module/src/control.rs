@@ -213,7 +213,7 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
     drop(settings);
     host.wake_evictor();
-    host.stock.give_back(u64::MAX);
+    host.stock.give_back(u64::MAX, |_| true);
     reply.put_u64(Attribute::Left, tier.used().saturating_sub(tier.limit()))
 }
 
@@ -247,7 +247,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
             (evicted, session.gauge(pool).map_or(0, Gauge::held) + ssd)
         }
     };
-    host.stock.give_back(u64::MAX);
+    host.stock.give_back(u64::MAX, |_| true);
     reply.put_u64(Attribute::Evicted, evicted)?;
     reply.put_u64(Attribute::Left, left)
 }

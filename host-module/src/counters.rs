@@ -32,11 +32,30 @@ impl Counter {
     }
 }
 
-/// A gauge that many processors change at the same time.
-pub(crate) struct StripedGauge([Stripe; STRIPES]);
+/// A value for each stripe of processors, with cache lines of its own.
+pub(crate) struct Striped<T>([Stripe<T>; STRIPES]);
 
 #[repr(align(64))]
-struct Stripe(Counter);
+struct Stripe<T>(T);
+
+impl<T> Striped<T> {
+    /// Returns the value of the current processor's stripe.
+    fn current(&self) -> &T {
+        &self.0[stripe::current()].0
+    }
+
+    /// Returns the sum of a counter or gauge over all stripes. A gauge may have been raised in one
+    /// stripe and lowered in another, so that a part can be below zero. The sum can be below zero
+    /// while the parts change, because they are read one after the other.
+    fn sum(&self, part: impl Fn(&T) -> &Counter) -> u64 {
+        let parts = self.0.iter().map(|stripe| part(&stripe.0).get());
+        let sum = parts.fold(0, u64::wrapping_add);
+        (sum as i64).max(0) as u64
+    }
+}
+
+/// A gauge that many processors change at the same time.
+pub(crate) type StripedGauge = Striped<Counter>;
 
 impl StripedGauge {
     pub(crate) const fn new() -> Self {
@@ -44,24 +63,16 @@ impl StripedGauge {
     }
 
     pub(crate) fn add(&self, amount: u64) {
-        self.0[stripe::current()].0.add(amount);
+        self.current().add(amount);
     }
 
     pub(crate) fn subtract(&self, amount: u64) {
-        self.0[stripe::current()].0.subtract(amount);
+        self.current().subtract(amount);
     }
 
     pub(crate) fn get(&self) -> u64 {
-        sum(self.0.iter().map(|stripe| &stripe.0))
+        self.sum(|gauge| gauge)
     }
-}
-
-/// Returns the sum of the parts of a counter or gauge. A gauge may have been raised in one part and
-/// lowered in another, so that a part can be below zero; and the sum can be while the parts change,
-/// because they are read one after the other.
-fn sum<'a>(parts: impl Iterator<Item = &'a Counter>) -> u64 {
-    let sum = parts.fold(0, |sum: u64, part| sum.wrapping_add(part.get()));
-    (sum as i64).max(0) as u64
 }
 
 /// A histogram of the durations of calls.
@@ -91,7 +102,6 @@ impl Latency {
 macro_rules! totals {
     ($($name:ident)*) => {
         /// The module's counters; see [`HostCounters`].
-        #[repr(align(64))]
         pub(crate) struct Totals {
             $(pub(crate) $name: Counter,)*
         }
@@ -104,17 +114,17 @@ macro_rules! totals {
 
         /// Returns the sums of all counters. They are read one after the other and not at one moment.
         pub(crate) fn snapshot() -> HostCounters {
-            HostCounters { $($name: sum(TOTALS.iter().map(|totals| &totals.$name)),)* }
+            HostCounters { $($name: TOTALS.sum(|totals| &totals.$name),)* }
         }
     };
 }
 
-/// The counters of the module, one set for each stripe of processors.
-static TOTALS: [Totals; STRIPES] = [const { Totals::new() }; STRIPES];
+/// The counters of the module.
+static TOTALS: Striped<Totals> = Striped([const { Stripe(Totals::new()) }; STRIPES]);
 
 /// Returns the counters that the current processor adds to.
 pub(crate) fn totals() -> &'static Totals {
-    &TOTALS[stripe::current()]
+    TOTALS.current()
 }
 
 totals! {

@@ -61,10 +61,10 @@ mod tracepoint;
 mod vm;
 
 use crate::ffi::kvm::KvmHooks;
-use crate::ffi::oom::Rescue;
+use crate::ffi::oom::OomNotifier;
 use crate::ffi::page::{self, NodeCounters};
 use crate::ffi::param;
-use crate::ffi::queue::{Leave, PendingWork, WorkQueue};
+use crate::ffi::queue::{PendingWork, UnloadGuard, WorkQueue};
 use crate::ffi::shrinker::{like_reclaim, Shrinker};
 use crate::state::{Host, STATE};
 use crate::vm::registry::Admission;
@@ -114,10 +114,10 @@ impl Drop for Publication {
 /// The module. Fields are dropped from the first to the last, so that all callers of the module are
 /// stopped before the state that they use is dropped.
 struct Module {
-    _leave: Leave,
+    _unload_guard: UnloadGuard,
     _hooks: KvmHooks,
     _work: PendingWork,
-    _rescue: Rescue,
+    _oom_notifier: OomNotifier,
     _shrinker: Shrinker,
     _family: genl::Family,
     _queue: WorkQueue,
@@ -146,14 +146,14 @@ impl kernel::Module for Module {
         let family = genl::Family::register()?;
         like_reclaim(|| drop(host.vms.lock()));
         let shrinker = Shrinker::register()?;
-        let rescue = Rescue::register()?;
+        let oom_notifier = OomNotifier::register()?;
         let hooks = KvmHooks::attach()?;
         pr_info!("capacity {} MiB\n", host.tier.capacity() / MIB);
         Ok(Self {
-            _leave: Leave,
+            _unload_guard: UnloadGuard,
             _hooks: hooks,
             _work: pending,
-            _rescue: rescue,
+            _oom_notifier: oom_notifier,
             _shrinker: shrinker,
             _family: family,
             _queue: queue,

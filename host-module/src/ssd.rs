@@ -149,8 +149,12 @@ impl Ssd {
         }
     }
 
-    /// Notes whether the reads of a device take long on average.
+    /// Notes whether the reads of a device take long on average. A probe of a device may end after
+    /// the device was removed, when this has no effect.
     fn note_slow(&self, device: &Device, is_slow: bool) {
+        if is_slow && device.is_leaving() {
+            return;
+        }
         if device.slow.load(Relaxed) == is_slow || device.slow.xchg(is_slow, Full) == is_slow {
             return;
         }

@@ -174,11 +174,22 @@ impl Vm {
     fn settle(&self) {
         settle(&self.tier, self);
         if let Some(session) = self.session() {
-            session.set_vm_ssd_weight(self.ssd_weight());
+            self.tell_ssd_weight(&session);
         }
         let weight = || self.session().map_or(0, |_| self.ssd_weight().into());
         self.ssd_standing
             .publish_weight(self.ssd.standing(), weight);
+    }
+
+    /// Sets the weight in the SSD tier that a session has, also if it changes meanwhile.
+    fn tell_ssd_weight(&self, session: &Session) {
+        loop {
+            let weight = self.ssd_weight();
+            session.set_vm_ssd_weight(weight);
+            if self.ssd_weight() == weight {
+                break;
+            }
+        }
     }
 
     /// Returns the number of pages of the SSD tier to which the VM is entitled.

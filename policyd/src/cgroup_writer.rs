@@ -11,7 +11,7 @@
 mod journal;
 
 use crate::engine::{Failure, Job, Limits};
-use journal::{Journal, Note, Notes};
+use journal::{Journal, WrittenFile, WrittenFiles};
 use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
@@ -235,7 +235,7 @@ fn plan(
         return Ok(None);
     }
     let wrote = note.as_ref().map(|_| now.clone()).into_iter();
-    let note = Note {
+    let note = WrittenFile {
         before: note.map_or(now, |note| note.before),
         wrote: wrote.chain([value.clone()]).collect(),
     };
@@ -248,7 +248,7 @@ fn plan(
 }
 
 /// Restores the noted files. Those that cannot be restored stay in the journal as owed.
-fn put_back_all(journal: &mut Journal, all: BTreeMap<PathBuf, Notes>) {
+fn put_back_all(journal: &mut Journal, all: BTreeMap<PathBuf, WrittenFiles>) {
     for (directory, notes) in all {
         let cgroup = directory.display();
         match put_back(&directory, &notes) {
@@ -266,7 +266,7 @@ fn put_back_all(journal: &mut Journal, all: BTreeMap<PathBuf, Notes>) {
     }
 }
 
-fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {
+fn put_back(directory: &Path, notes: &WrittenFiles) -> io::Result<()> {
     let directory = living(directory, notes.id)?;
     let mut result = Ok(());
     for (file, note) in &notes.files {

@@ -33,11 +33,17 @@ pub enum Command {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
-    /// Check a configuration file and print its errors with their lines
+    /// Check a configuration file, and whether this machine has what the file selects
     Check {
         /// Configuration file
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
+        /// Check only the file, on a machine other than the guest
+        #[arg(long, conflicts_with = "strict")]
+        file_only: bool,
+        /// Fail if there is a warning, for example about a container that is not there now
+        #[arg(long)]
+        strict: bool,
     },
     /// Explain the share of each container, its need, and which targets cannot be met
     Explain {

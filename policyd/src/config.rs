@@ -7,6 +7,7 @@ mod container;
 mod parse;
 mod pattern;
 mod reach;
+mod roots;
 mod selector;
 mod target;
 mod value;
@@ -15,6 +16,7 @@ pub use container::Container;
 pub use ddconf::Problem;
 pub use pattern::Pattern;
 pub use reach::Reach;
+pub use roots::Roots;
 pub use selector::{Name, Selector};
 pub use target::{Endpoint, Figure, Kind, Origin, Source, Target};
 pub use value::{Amount, Priority, Size, Store};
@@ -43,6 +45,8 @@ pub struct Config {
     pub status_socket: Option<PathBuf>,
     /// Address at which metrics are served; without it they are not served.
     pub metrics: Option<SocketAddr>,
+    /// Directories of container runtimes.
+    pub runtimes: Box<Roots>,
     /// Proportional reclaim.
     pub reclaim: Reclaim,
     /// Offload of cold pages.
@@ -107,6 +111,15 @@ impl Config {
             .any(|container| container.selector.needs_identity())
     }
 
+    /// Returns the annotations of pods by which containers are selected.
+    pub fn annotations(&self) -> impl Iterator<Item = &str> {
+        let annotations = self.containers.iter().map(|one| match &one.selector {
+            Selector::Pod { annotations, .. } => Some(annotations.keys()),
+            _ => None,
+        });
+        annotations.flatten().flatten().map(String::as_str)
+    }
+
     /// Returns whether weights depend on targets and classes, not only on the file.
     pub fn is_controlled(&self) -> bool {
         self.containers.iter().any(Container::is_controlled)
@@ -137,6 +150,7 @@ impl Default for Config {
             margin: 0.05,
             status_socket: Some("/run/doubledecker/policyd.sock".into()),
             metrics: None,
+            runtimes: Box::default(),
             reclaim: Reclaim::default(),
             offload: Offload::default(),
             containers: Vec::new(),

@@ -8,12 +8,15 @@
 //! matter. A path is trusted only in places where no process but the runtime can make a cgroup
 //! (`place`).
 
+mod bundle;
 pub(crate) mod place;
 mod reference;
 mod runtimes;
 
 pub use reference::Reference;
 pub use runtimes::Runtimes;
+
+use std::collections::BTreeMap;
 
 /// A container runtime.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -82,6 +85,8 @@ pub struct Pod {
     pub name: String,
     /// The container's name within the pod.
     pub container: String,
+    /// Those annotations of the pod that the file asks for.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Identity {
@@ -100,3 +105,13 @@ impl Identity {
 
 /// Number of digits of an id that container tools show.
 const SHORT_ID: usize = 12;
+
+/// Returns the identity of a container outside of Kubernetes.
+fn named(runtime: Runtime, id: String, name: String) -> Identity {
+    Identity {
+        runtime,
+        id,
+        name,
+        pod: None,
+    }
+}

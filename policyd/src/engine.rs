@@ -78,7 +78,7 @@ use enrolment::{Enrolment, Weights};
 use guest_module::GuestModule;
 use knobs::Knobs;
 use matches::{Match, Matches};
-use names::{Names, News};
+use names::{NameChange, Names};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
@@ -437,6 +437,7 @@ impl Engine {
         }
         self.knobs.limiter.reload();
         self.names.retain(&self.cgroups);
+        self.names.ask_again(now);
         self.crowded.clear();
         self.match_all();
         self.weights_outdated = true;
@@ -498,10 +499,12 @@ impl Engine {
             Outcome::Identified(answers) => {
                 let cgroups: Vec<String> = answers.keys().cloned().collect();
                 match self.names.identified(now, answers) {
-                    News::None => {}
-                    News::Named => cgroups.iter().for_each(|cgroup| self.match_cgroup(cgroup)),
+                    NameChange::None => {}
+                    NameChange::Named => {
+                        cgroups.iter().for_each(|cgroup| self.match_cgroup(cgroup));
+                    }
                     // A renamed container may match another entry now.
-                    News::Renamed => self.match_all(),
+                    NameChange::Renamed => self.match_all(),
                 }
             }
             Outcome::Measured(sample) => self.measured(now, &sample),

@@ -8,6 +8,7 @@
 //! - [`tree`], [`discovery`]: the cgroups, and the containers they belong to;
 //! - [`measure`], [`cgroup_writer`]: read figures, write limits;
 //! - [`module`]: the kernel module;
+//! - [`check`]: what a machine lacks for a file, for `policyd check`;
 //! - [`metrics`]: the report for Prometheus.
 //!
 //! See `docs/policyd.md`.
@@ -16,6 +17,7 @@
 
 pub mod allowance;
 pub mod cgroup_writer;
+pub mod check;
 pub mod cli;
 pub mod config;
 pub mod discovery;

@@ -10,6 +10,7 @@ use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
 use ddnl::printable_json;
 use policyd::{
     cgroup_writer::CgroupWriter,
+    check::{self, NotReady},
     cli::{Cli, Command, DEFAULT_CONFIG, DEFAULT_STATE},
     config::Config,
     engine::Report,
@@ -27,7 +28,11 @@ const BLOCKING_THREADS: usize = 8;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Check { file } => check(&file),
+        Command::Check {
+            file,
+            file_only,
+            strict,
+        } => return finish(check(&file, file_only, strict)),
         Command::DryRun {
             config,
             rounds,
@@ -41,14 +46,55 @@ fn main() -> ExitCode {
         Command::Restore { config, state } => restore(&config, &state),
         Command::Run { config } => run(&config),
     };
-    event_loop::report(result.map(|()| ExitCode::SUCCESS), |_| 1)
+    finish(result.map(|()| ExitCode::SUCCESS))
 }
 
-fn check(file: &Path) -> Result<()> {
+/// Exit code of `check` if the file is valid, and the machine is not ready for it.
+const NOT_READY: u8 = 3;
+
+fn finish(result: Result<ExitCode>) -> ExitCode {
+    event_loop::report(result, |error| match error.is::<NotReady>() {
+        true => NOT_READY,
+        false => 1,
+    })
+}
+
+fn check(file: &Path, file_only: bool, strict: bool) -> Result<ExitCode> {
+    log::begin("warn");
     let config = runtime::load(file)?;
-    let containers = config.containers.len();
-    writeln!(stdout(), "{}: OK, {containers} containers", file.display())?;
-    Ok(())
+    let warnings = match file_only {
+        true => Vec::new(),
+        false => check::inspect(&config, &Places::default().root)?,
+    };
+    for warning in &warnings {
+        eprintln!("Warning: {warning}");
+    }
+    if !warnings.is_empty() {
+        eprintln!(
+            "Hint: policyd enrols containers when they appear. If one of these runs now, compare \
+             the file with its name in its runtime, or in the output of systemd-cgls"
+        );
+    }
+    let file = file.display();
+    let containers = counted(config.containers.len(), "container");
+    match warnings.len() {
+        0 => writeln!(stdout(), "{file}: OK, {containers}")?,
+        count => {
+            let warnings = counted(count, "warning");
+            writeln!(stdout(), "{file}: valid, {containers}, {warnings}")?;
+        }
+    }
+    Ok(match strict && !warnings.is_empty() {
+        true => NOT_READY.into(),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
 }
 
 fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
@@ -78,7 +124,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     };
     let (changes, report) = event_loop::run(BLOCKING_THREADS, async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
-        runtime.rehearse(rounds).await
+        runtime.dry_run(rounds).await
     })?;
     let mut out = stdout();
     if json {

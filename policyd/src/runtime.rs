@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Context, Result, anyhow, bail};
 use dddaemon::{
     event_loop::Request,
-    service::{Pulse, Service},
+    service::{Service, Watchdog},
     show::Show,
 };
 use ddnl::{AsyncGuestControl, Pool, printable, reply::store_word};
@@ -82,6 +82,8 @@ pub struct Runtime<M: Module, S: Service> {
     control: Option<M::Control>,
     service: S,
     tree: Option<Tree>,
+    /// The root below which runtimes keep their files.
+    root: PathBuf,
     runtimes: Runtimes,
     meter: Meter<Origins>,
     jobs: Jobs,
@@ -89,13 +91,13 @@ pub struct Runtime<M: Module, S: Service> {
     /// Counters of the module, if metrics are served.
     guest: Option<Guest>,
     /// State of a dry run, which reports changes instead of making them.
-    rehearsal: Option<Rehearsal>,
+    dry_run: Option<DryRun>,
     start: Instant,
 }
 
 /// Progress and findings of a dry run.
 #[derive(Debug, Default)]
-struct Rehearsal {
+struct DryRun {
     rounds: u32,
     changes: BTreeSet<String>,
 }
@@ -106,6 +108,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let config = load(path)?;
         let writer = CgroupWriter::new(&config.cgroup_root, places.journal().as_deref());
         let origins = Origins::new(&places.proc, &config.cgroup_root);
+        let runtimes = Runtimes::new(&places.root, &config);
         Ok(Self {
             path: path.into(),
             engine: Engine::new(config),
@@ -113,22 +116,23 @@ impl<M: Module, S: Service> Runtime<M, S> {
             control: None,
             service,
             tree: None,
-            runtimes: Runtimes::new(&places.root),
+            root: places.root,
+            runtimes,
             meter: Meter::new(&places.proc, origins),
             jobs: Jobs::new(writer),
             show: Show::new(metrics::page),
             guest: None,
-            rehearsal: None,
+            dry_run: None,
             start: Instant::now(),
         })
     }
 
     /// Finds out what [`Self::run`] would do, without changing anything. Returns the changes, and a
     /// report.
-    pub async fn rehearse(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
-        self.rehearsal = Some(Rehearsal {
+    pub async fn dry_run(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
+        self.dry_run = Some(DryRun {
             rounds,
-            ..Rehearsal::default()
+            ..DryRun::default()
         });
         self.open_tree();
         let root = &self.engine.config().cgroup_root;
@@ -140,12 +144,12 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
         loop {
             self.act().await;
-            let rehearsal = self.rehearsal.take().unwrap_or_default();
-            if rehearsal.rounds == 0 || !self.engine.config().measures() {
-                let changes = rehearsal.changes.into_iter().collect();
+            let dry_run = self.dry_run.take().unwrap_or_default();
+            if dry_run.rounds == 0 || !self.engine.config().measures() {
+                let changes = dry_run.changes.into_iter().collect();
                 return Ok((changes, self.engine.report()));
             }
-            self.rehearsal = Some(rehearsal);
+            self.dry_run = Some(dry_run);
             sleep(self.start, self.engine.poll_timeout()).await;
         }
     }
@@ -155,7 +159,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.open_tree();
         self.jobs.undo_late();
         self.open_show().await;
-        let mut pulse = Pulse::new(&self.service);
+        let mut watchdog = Watchdog::new(&self.service);
         let mut ready = false;
         loop {
             if self.act().await || !ready {
@@ -178,7 +182,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     self.show.serve(stream, || shown);
                     None
                 }
-                () = pulse.due() => {
+                () = watchdog.due() => {
                     self.service.alive();
                     None
                 }
@@ -219,8 +223,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let outcome = self.perform(action).await;
             self.engine.handle(self.now(), Event::Outcome(outcome));
             news = true;
-            if let Some(rehearsal) = self.rehearsal.as_mut().filter(|_| looked) {
-                rehearsal.rounds = rehearsal.rounds.saturating_sub(1);
+            if let Some(dry_run) = self.dry_run.as_mut().filter(|_| looked) {
+                dry_run.rounds = dry_run.rounds.saturating_sub(1);
             }
         }
         if news {
@@ -255,8 +259,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
             }
             Action::Measure(_) => Outcome::Measured(self.measure()),
             Action::Begin(job) => {
-                match &mut self.rehearsal {
-                    Some(rehearsal) => drop(rehearsal.changes.insert(in_words(&job))),
+                match &mut self.dry_run {
+                    Some(dry_run) => drop(dry_run.changes.insert(in_words(&job))),
                     None => self.jobs.begin(job),
                 }
                 Outcome::Begun
@@ -301,9 +305,9 @@ impl<M: Module, S: Service> Runtime<M, S> {
     }
 
     async fn change(&mut self, action: &Action) -> Result<Option<u32>, Failure> {
-        if let Some(rehearsal) = &mut self.rehearsal {
+        if let Some(dry_run) = &mut self.dry_run {
             if let Some(words) = change_in_words(action) {
-                rehearsal.changes.insert(words);
+                dry_run.changes.insert(words);
             }
             // This number belongs to no pool.
             return Ok(matches!(action, Action::Add(_)).then_some(u32::MAX));
@@ -385,6 +389,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     // Limits below the old root are undone before it is forgotten.
                     self.jobs.move_to(&config.cgroup_root).await;
                 }
+                self.runtimes = Runtimes::new(&self.root, &config);
                 self.show
                     .open(config.status_socket.as_deref(), config.metrics)
                     .await;
@@ -495,7 +500,7 @@ mod tests {
     use ddnl::{NewPool, PoolChange};
 
     #[test]
-    fn changes_are_told_with_the_weights_of_both_tiers() {
+    fn changes_are_shown_with_the_weights_of_both_tiers() {
         let add = Action::Add(NewPool {
             cgroup: "/web".into(),
             name: "shop".into(),

@@ -92,10 +92,19 @@ impl Tree {
         let all: Option<usize> = all.and_then(|text| text.trim().parse().ok());
         let part = all.map(|all| all / PART_OF_WATCHES);
         Ok(Self {
-            root: root.into(),
-            reach,
             most_watches: part.map_or(MOST_WATCHES, |part| part.clamp(1, MOST_WATCHES)),
             watcher: Some(Watcher::open()?),
+            ..Self::unwatched(root, reach)
+        })
+    }
+
+    /// Returns a tree that can be scanned, and has no watches.
+    pub fn unwatched(root: &Path, reach: Reach) -> Self {
+        Self {
+            root: root.into(),
+            reach,
+            most_watches: MOST_WATCHES,
+            watcher: None,
             watched: HashMap::new(),
             waiting: VecDeque::new(),
             allowance: Allowance::new(Instant::now()),
@@ -103,7 +112,7 @@ impl Tree {
             announced: false,
             warned_of_limit: false,
             warned_of_size: false,
-        })
+        }
     }
 
     /// Returns the part of the tree that is watched.

@@ -7,6 +7,7 @@ mod host;
 mod instructions;
 mod policyd;
 mod scale;
+mod tiers;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
@@ -26,6 +27,7 @@ enum Subject {
     Host(host::Args),
     Policyd(policyd::Args),
     Scale(scale::Args),
+    Tiers(tiers::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
@@ -34,6 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         Subject::Host(args) => host::run(args),
         Subject::Policyd(args) => policyd::run(args),
         Subject::Scale(args) => scale::run(args),
+        Subject::Tiers(args) => tiers::run(args),
     }
 }
 

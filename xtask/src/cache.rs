@@ -48,6 +48,22 @@ pub(crate) fn entry(
     Ok(path)
 }
 
+/// Removes the entries of a kind whose names begin with `prefix`, except `kept`. A run that uses one
+/// of them keeps the files that it has opened.
+pub(crate) fn remove_others(kind: &str, prefix: &str, kept: &str) -> Result<()> {
+    for entry in fs::read_dir(dir()?.join(kind))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // Another run may be at work in a temporary directory.
+        let is_kept = name == kept || name.ends_with(".part");
+        if name.starts_with(prefix) && !is_kept && entry.file_type()?.is_dir() {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns a short name that depends on `parts`.
 pub(crate) fn key(parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();

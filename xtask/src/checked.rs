@@ -36,7 +36,8 @@ echo 'KCSAN_SANITIZE_cpu.o := n' >> arch/x86/power/Makefile
 make $arguments olddefconfig
 "#;
 
-/// The build without the objects of modules, which would take more space than all the rest.
+/// Excludes the objects of modules from the build, because they would take more space than all
+/// other files.
 const BUILD: &str = r#"
 cd /k/tree
 make -j$(nproc) $arguments bzImage modules
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_named_by_what_they_are_made_from() {
+    fn kernels_are_named_by_their_inputs() {
         let stock = Release {
             name: "7.2.12+deb13-cloud-amd64".to_owned(),
             version: "7.2.12-1~bpo13+1".to_owned(),

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_in_vain_is_named() {
+    fn unsatisfied_options_are_named() {
         let config = Config(CONFIG.to_owned());
         let met = "# Words.\n\nCONFIG_KVM=m\n# CONFIG_XEN is not set\n# CONFIG_SOUND is not set\n";
         assert!(config.unmet(met).is_empty());

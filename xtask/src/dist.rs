@@ -7,6 +7,8 @@ mod stage;
 mod trial;
 mod version;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 
 use crate::package;
@@ -20,6 +22,11 @@ pub(crate) struct Args {
     /// can and cannot be built for
     #[arg(long = "try")]
     trial: bool,
+}
+
+/// Builds the packages of the tree and returns their directory.
+pub(crate) fn packages() -> Result<PathBuf> {
+    build::packages(&Version::of_tree()?)
 }
 
 pub(crate) fn run(args: &Args) -> Result<bool> {

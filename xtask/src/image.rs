@@ -17,7 +17,7 @@ use ddscenarios::Patches;
 use crate::{
     cache,
     chroot::Chroot,
-    emulator, initrd, modules, monitoring, progress, root, selftests,
+    emulator, initrd, installed, modules, monitoring, progress, root, selftests,
     suite::{KernelArgs, Suite},
     tools,
     tree::Kernel,
@@ -57,6 +57,8 @@ pub(crate) struct Extras {
     pub(crate) selftests: bool,
     /// The file system exerciser, on the path.
     pub(crate) fsx: bool,
+    /// A host and a guest in which the packages are installed.
+    pub(crate) installed: bool,
 }
 
 impl Content {
@@ -65,6 +67,7 @@ impl Content {
         mutated: BTreeSet::new(),
         selftests: false,
         fsx: false,
+        installed: false,
     });
 }
 
@@ -82,6 +85,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         kernel,
         agent,
         mut files,
+        systems,
     } = ours?;
     let base = base(&kernel, &root)?;
     let image = kernel.image()?;
@@ -91,6 +95,8 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
     initrd::write(&initrd, &agent, &boot_modules(&base)?)?;
     files.push((image.clone(), "boot/vmlinuz".to_owned()));
     files.push((initrd.clone(), "boot/initrd".to_owned()));
+    let installed = systems.map(|systems| installed::place(&systems, &agent, &dir, &mut files));
+    let installed = installed.transpose()?;
     let opt = progress::step("make the image with our files", || {
         make_opt(&kernel, &dir, &files)
     })?;
@@ -105,6 +111,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         root: base.join("root.erofs"),
         opt,
         debian,
+        installed,
         prometheus: monitoring::prometheus,
     })
 }
@@ -133,6 +140,8 @@ struct Ours {
     agent: PathBuf,
     /// Files and their paths in the image.
     files: Vec<(PathBuf, String)>,
+    /// A host and a guest in which the packages are installed.
+    systems: Option<[installed::System; 2]>,
 }
 
 impl Ours {
@@ -146,6 +155,7 @@ impl Ours {
             Content::Agent => (Vec::new(), [tools::AGENT].as_slice()),
             Content::Bench => (Vec::new(), [tools::AGENT, tools::BENCH].as_slice()),
         };
+        let mut systems = None;
         if let Content::All(extras) = content {
             for patches in &extras.mutated {
                 let built = modules::build_mutated(&kernel, patches)?;
@@ -157,6 +167,9 @@ impl Ours {
             if extras.fsx {
                 files.push((tools::fsx()?, "bin/fsx".to_owned()));
             }
+            if extras.installed {
+                systems = Some(installed::systems()?);
+            }
         }
         let programs = tools::build(tools)?;
         let place = |tool| (programs.join(tool), format!("bin/{tool}"));
@@ -165,6 +178,7 @@ impl Ours {
             kernel,
             agent: programs.join(tools::AGENT),
             files,
+            systems,
         })
     }
 }
@@ -233,8 +247,8 @@ fn make_base(kernel: &Kernel, run_root: &Path, dir: &Path) -> Result<()> {
 
 /// The unit that starts the agent where PID 1 is systemd.
 const AGENT_UNIT: &str = include_str!("../../tests/agent/ddagent.service");
-/// In a whole Debian only the agent is enabled, because an emulated machine is slow. The first boot
-/// does the same as any other.
+/// In a complete Debian only the agent is enabled, because an emulated machine is slow. The first
+/// boot does the same as any other.
 const PREPARE_DEBIAN: &str = "
 cd /
 rm -rf etc/systemd/system/*.wants
@@ -245,7 +259,7 @@ printf '[Manager]\nDefaultTimeoutStartSec=15min\nDefaultTimeoutStopSec=15min\n' 
 echo 646f75626c656465636b657264656269 > etc/machine-id
 ";
 
-/// Returns the image of a whole Debian, for tests that need one.
+/// Returns the image of a complete Debian, for tests that need one.
 fn debian() -> Result<PathBuf> {
     let packages = root::DEBIAN.replace(' ', ",");
     let left_out = SUPERFLUOUS.join(",");

@@ -11,11 +11,11 @@ use crate::{package, release, root, suite::KernelArgs, tree, tree::Kernel};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// List the kernels of the mirror that have image, headers and source
     List(KernelArgs),
     /// Fetch the kernel and prepare its tree for Rust modules
@@ -24,9 +24,9 @@ enum What {
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
     package::install_missing()?;
-    match &args.what {
-        What::List(args) => list(args)?,
-        What::Prepare(args) => {
+    match &args.action {
+        Action::List(args) => list(args)?,
+        Action::Prepare(args) => {
             let kernel = Kernel::prepare(args)?;
             println!("{} is ready", kernel.release.name);
         }

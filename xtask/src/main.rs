@@ -5,12 +5,13 @@
 //! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `integrations`, `kernel`,
 //! `lint`, `matrix`, `monitoring`, `mutants`, `test`, `vm`), whose `run` returns whether it
 //! succeeded. The other files are shared by verbs.
-// Verbs.
+// The verbs.
 mod bench;
 mod build;
 mod demo;
 mod dist;
 mod figures;
+mod installed;
 mod integrations;
 mod kernel;
 mod lint;
@@ -20,7 +21,7 @@ mod mutants;
 mod test;
 mod vm;
 
-// Nouns.
+// The files that verbs share.
 mod cache;
 mod checked;
 mod chroot;

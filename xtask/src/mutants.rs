@@ -72,7 +72,7 @@ const EXAMINED: [Examined; 4] = [
     },
     Examined {
         name: "policyd",
-        // The rest of the daemon acts on the machine.
+        // The other files of the daemon act on the machine, so that their faults could damage it.
         files: "policyd/src/engine/**",
         tests: &["--lib", "--test=engine"],
     },

@@ -25,10 +25,10 @@ const EMULATOR: &str = "\
 
 /// Packages of test machines. Their emulator runs L1 as well.
 const RUN: &str = "\
-    bpftrace busybox-static dmsetup e2fsprogs fio iproute2 kmod linux-perf procps qemu-system-x86 \
-    stress-ng strace trace-cmd mount util-linux xfsprogs";
+    bcache-tools bpftrace busybox-static dmsetup e2fsprogs fio iproute2 kmod linux-perf procps \
+    qemu-system-x86 stress-ng strace trace-cmd mount util-linux xfsprogs";
 
-/// Packages of a whole Debian, for guests with systemd.
+/// Packages of a complete Debian, for guests with systemd.
 pub(crate) const DEBIAN: &str = "\
     conmon crun dbus dbus-user-session mariadb-server netavark nginx-light podman redis-server \
     sqlite3 systemd-sysv";
@@ -79,11 +79,39 @@ pub(crate) fn bare() -> Result<PathBuf> {
     make("bare", Suite::TrixieBackports, "apt")
 }
 
-/// Makes a whole Debian in the empty directory `dir`.
+/// Makes a complete Debian in the empty directory `dir`.
 pub(crate) fn debian(dir: &Path) -> Result<()> {
     let suite = Suite::TrixieBackports;
     let sources = suite.sources(&mirror::find()?);
-    mmdebstrap(suite.base(), &sources, &DEBIAN.replace(' ', ","), dir)
+    let packages = DEBIAN.replace(' ', ",");
+    mmdebstrap(Variant::Apt, suite.base(), &sources, &packages, dir)
+}
+
+/// Makes a Debian as its installer leaves it, with some packages, in the empty directory `dir`. Its
+/// sources are those of the stable suite alone.
+pub(crate) fn clean(packages: &str, dir: &Path) -> Result<()> {
+    let suite = Suite::TrixieBackports;
+    let sources = suite.stable_sources(&mirror::find()?);
+    let packages = packages.replace(' ', ",");
+    mmdebstrap(Variant::Important, suite.base(), &sources, &packages, dir)
+}
+
+/// A set of packages that a root has in any case.
+#[derive(Clone, Copy, Debug)]
+enum Variant {
+    /// apt, and what Debian calls essential.
+    Apt,
+    /// Those of the priority `important` as well, with systemd and udev.
+    Important,
+}
+
+impl Variant {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Apt => "apt",
+            Self::Important => "important",
+        }
+    }
 }
 
 fn make(role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
@@ -94,17 +122,24 @@ fn make(role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
     let name = format!("{role}-{label}-{}", cache::key(&[label, &list]));
     cache::entry("root", &name, |dir| {
         progress::step(&format!("make the {label} root to {role} in"), || {
-            mmdebstrap(base, &sources, &list, dir)
+            mmdebstrap(Variant::Apt, base, &sources, &list, dir)
         })
     })
 }
 
-fn mmdebstrap(base: &str, sources: &str, packages: &str, dir: &Path) -> Result<()> {
+fn mmdebstrap(
+    variant: Variant,
+    base: &str,
+    sources: &str,
+    packages: &str,
+    dir: &Path,
+) -> Result<()> {
     let log = workspace::target().join("log/mmdebstrap.log");
     std::fs::create_dir_all(workspace::target().join("log"))?;
     let file = std::fs::File::create(&log)?;
     let mut child = Command::new("mmdebstrap")
-        .args(["--mode=root", "--variant=apt"])
+        .arg("--mode=root")
+        .arg(format!("--variant={}", variant.name()))
         .arg("--aptopt=APT::Install-Recommends \"false\"")
         .arg("--aptopt=Acquire::Retries \"5\"")
         // Mirrors frozen at a day serve expired lists.

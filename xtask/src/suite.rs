@@ -40,11 +40,23 @@ impl Suite {
             Self::Sid => &["sid"],
             Self::Experimental => &["sid", "experimental"],
         };
-        suites
-            .iter()
-            .map(|suite| format!("deb {mirror} {suite} main\n"))
-            .collect()
+        sources(mirror, suites)
     }
+
+    /// Returns the sources without backports and experimental.
+    pub(crate) fn stable_sources(self, mirror: &str) -> String {
+        match self {
+            Self::TrixieBackports => sources(mirror, &["trixie", "trixie-updates"]),
+            Self::Sid | Self::Experimental => sources(mirror, &["sid"]),
+        }
+    }
+}
+
+fn sources(mirror: &str, suites: &[&str]) -> String {
+    let lines = suites.iter();
+    lines
+        .map(|suite| format!("deb {mirror} {suite} main\n"))
+        .collect()
 }
 
 /// Debian's kernel flavours.

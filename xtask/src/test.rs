@@ -32,7 +32,7 @@ pub(crate) struct Args {
     all: bool,
     /// Add the result of each scenario to docs/results/scenarios.json, with the commit and the date
     #[arg(long)]
-    record: bool,
+    pub(crate) record: bool,
     /// Also run this number of them in their short form; others after each commit
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["all", "quick", "scenarios"])]
     rotate: Option<usize>,
@@ -41,18 +41,38 @@ pub(crate) struct Args {
     list: bool,
     /// Accelerator of the host machine: kvm, tcg or auto
     #[arg(long, default_value = "auto")]
-    accel: Accel,
+    pub(crate) accel: Accel,
     /// Labs that run scenarios in parallel; as many as the machine can carry when not given
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Build neither modules nor tools, for work on the lab itself
     #[arg(long)]
     bare: bool,
     #[command(flatten)]
-    kernel: KernelArgs,
+    pub(crate) kernel: KernelArgs,
+}
+
+impl Args {
+    /// Returns the arguments that run one scenario.
+    pub(crate) fn of_scenario(name: &str) -> Self {
+        Self {
+            layer: Some(Layer::Vm),
+            scenarios: vec![name.to_owned()],
+            quick: false,
+            all: false,
+            record: false,
+            rotate: None,
+            list: false,
+            accel: Accel::Auto,
+            jobs: None,
+            json: false,
+            bare: false,
+            kernel: KernelArgs::default(),
+        }
+    }
 }
 
 /// A layer of tests, cheapest first.
@@ -272,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gist_is_what_the_panic_says() {
+    fn the_gist_is_the_panic_message() {
         let panic = "said\n\nthread 'a' panicked at a.rs:1:1:\nleft != right\nnote: no";
         assert_eq!(gist(panic), "left != right");
         assert_eq!(gist("L1 died\nits console"), "L1 died");
@@ -280,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_tests_is_no_success() {
+    fn a_run_without_tests_fails() {
         let mut outcome = Outcome::default();
         outcome.close(Instant::now());
         assert!(!outcome.is_good());

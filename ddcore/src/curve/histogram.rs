@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_holds_what_its_limits_say() {
+    fn a_bucket_holds_distances_within_its_limits() {
         for pages in 0..100_000 {
             let bucket = bucket(pages);
             assert!(pages <= limit(bucket), "{pages}");

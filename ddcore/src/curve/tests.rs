@@ -39,7 +39,7 @@ fn hash(page: u64) -> u64 {
 }
 
 #[test]
-fn nothing_is_known_of_nothing() {
+fn an_empty_curve_promises_nothing() {
     let mut curve = curve(0);
     curve.left(hash(1));
     curve.read(hash(1));
@@ -48,7 +48,7 @@ fn nothing_is_known_of_nothing() {
 }
 
 #[test]
-fn what_is_gone_is_not_reused() {
+fn removed_keys_are_not_reused() {
     let mut curve = curve(64);
     curve.left(hash(1));
     curve.gone(hash(1));

@@ -46,7 +46,7 @@ impl Freed {
 
 /// Parameters of an eviction by weight from a VM.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
+pub(super) struct Parameters {
     /// Number of pages to which the VM is entitled.
     pub(super) entitlement: u64,
     /// Whether pages of pools that use both tiers are demoted, if the SSD tier admits them and
@@ -162,7 +162,7 @@ pub fn oldest_ssd_stamp<S: Session>(session: &S, pool: u32) -> Option<u64> {
 pub(super) fn evict_by_weight<S>(
     session: &S,
     pages: u64,
-    how: How,
+    how: Parameters,
     stock: Option<&impl Stock<S::Page>>,
 ) -> Freed
 where

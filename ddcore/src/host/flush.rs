@@ -24,12 +24,8 @@ const MISS: u32 = 1;
 pub struct Effort(u32);
 
 impl Effort {
-    /// The effort of a call that ends after about a millisecond and reports which ranges are done.
+    /// The effort of a call, which ends after about a millisecond and reports which ranges are done.
     pub const BOUNDED: Self = Self(EFFORT);
-
-    /// The effort of a call without an answer, after which the guest would not know which ranges to
-    /// repeat.
-    pub const UNBOUNDED: Self = Self(u32::MAX);
 
     fn is_left(&self) -> bool {
         self.0 > 0

@@ -4,60 +4,56 @@
 //!
 //! When a node of the host is short of memory, pages on other nodes do not help it. A put takes
 //! pages of the node on which its vCPU runs, as long as this node has idle ones, so that most VMs
-//! have most of their pages on one node. Counting each page would cost as much as the counters of
-//! a pool. The node of the first page of a put is noted instead, and older notes count less: pages
-//! are evicted about in the order in which they were put.
+//! have most of their pages on one node. Counting each page that leaves would cost as much as the
+//! counters of a pool. The pages of a put are noted for the node of the first one instead, and the
+//! notes are halved when there are twice as many as the session has pages: pages are evicted about
+//! in the order in which they were put.
 
 use crate::number::Number;
 
 /// Nodes that are distinguished. Pages of further nodes are not noted.
 pub const MAX_NODES: usize = 16;
 
-/// Counters of a word, of eight bits each.
-const IN_WORD: usize = 8;
-
-/// The counters of all nodes are halved when one of them has reached this. The rest of its range is
-/// for processors that add at the same time.
-const FULL: u64 = 0xf0;
-
-/// The bits that remain of the counters of a word when all are halved.
-const HALVES: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+/// The notes are compared with the pages of the session when a node has another this many.
+const STEP: u64 = 1 << 12;
 
 /// Notes of the nodes of pages.
 #[derive(Debug)]
 pub struct Nodes<N> {
-    words: [N; MAX_NODES / IN_WORD],
+    pages: [N; MAX_NODES],
 }
 
 impl<N: Number> Nodes<N> {
     /// Creates notes of no page.
     pub fn new() -> Self {
         Self {
-            words: core::array::from_fn(|_| N::new(0)),
+            pages: core::array::from_fn(|_| N::new(0)),
         }
     }
 
-    /// Notes a page on a node. Notes may be lost if two processors write at the same time.
-    pub fn note(&self, node: usize) {
-        let Some(word) = self.words.get(node / IN_WORD) else {
+    /// Notes `pages` pages on a node, of a session that has `used()` pages. Notes may be lost while
+    /// another processor halves them.
+    pub fn note(&self, node: usize, pages: u64, used: impl FnOnce() -> u64) {
+        let Some(there) = self.pages.get(node) else {
             return;
         };
-        let shift = node % IN_WORD * 8;
-        if word.load() >> shift & 0xff >= FULL {
-            for word in &self.words {
-                word.swap(word.load() >> 1 & HALVES);
+        let before = there.load();
+        there.add(pages);
+        if before / STEP != (before + pages) / STEP && self.all() > 2 * used() + STEP {
+            for pages in &self.pages {
+                pages.swap(pages.load() / 2);
             }
         }
-        word.add(1 << shift);
+    }
+
+    fn all(&self) -> u64 {
+        self.pages.iter().map(N::load).sum()
     }
 
     /// Returns whether at least half of the noted pages are on a node.
     pub fn are_mostly_on(&self, node: usize) -> bool {
-        let words = self.words.each_ref().map(N::load);
-        let counts = words.iter().flat_map(|word| word.to_le_bytes());
-        let all: u32 = counts.clone().map(u32::from).sum();
-        let there = counts.map(u32::from).nth(node).unwrap_or(0);
-        there > 0 && there * 2 >= all
+        let there = self.pages.get(node).map_or(0, N::load);
+        there > 0 && there * 2 >= self.all()
     }
 }
 
@@ -76,35 +72,48 @@ mod tests {
     fn the_node_of_most_pages_is_known_and_changes() {
         let nodes = Nodes::<Plain>::new();
         assert!((0..MAX_NODES).all(|node| !nodes.are_mostly_on(node)));
-        for _ in 0..100 {
-            nodes.note(9);
-        }
+        nodes.note(9, 100, || 100);
         assert!(nodes.are_mostly_on(9) && !nodes.are_mostly_on(1));
-        // The VM moved to another node, and after some hundred puts most of its pages are there.
-        for _ in 0..10_000 {
-            nodes.note(1);
+        // The VM moved to another node, and after twice its pages were put, most are there.
+        for _ in 0..3000 {
+            nodes.note(1, 64, || 1 << 16);
         }
         assert!(nodes.are_mostly_on(1) && !nodes.are_mostly_on(9));
+    }
+
+    /// A guest that puts single pages from a vCPU on another node does not hide where its pages are.
+    #[test]
+    fn small_puts_count_as_little_as_they_are() {
+        let nodes = Nodes::<Plain>::new();
+        for _ in 0..10_000 {
+            nodes.note(0, 1024, || 1 << 22);
+            nodes.note(1, 1, || 1 << 22);
+            nodes.note(1, 1, || 1 << 22);
+        }
+        assert!(nodes.are_mostly_on(0) && !nodes.are_mostly_on(1));
+    }
+
+    /// A vCPU that visits another node for a while does not move the pages of a large VM.
+    #[test]
+    fn notes_last_as_long_as_the_pages() {
+        let nodes = Nodes::<Plain>::new();
+        let used = 1 << 20;
+        for _ in 0..used / 64 {
+            nodes.note(0, 64, || used);
+        }
+        for _ in 0..used / 64 / 2 {
+            nodes.note(1, 64, || used);
+        }
+        assert!(nodes.are_mostly_on(0) && !nodes.are_mostly_on(1));
     }
 
     #[test]
     fn pages_on_many_nodes_are_mostly_on_none() {
         let nodes = Nodes::<Plain>::new();
-        for page in 0..10_000 {
-            nodes.note(page % 3);
-            nodes.note(MAX_NODES + page);
+        for page in 0..30_000 {
+            nodes.note(page % 3, 1, || 1000);
+            nodes.note(MAX_NODES + page, 1, || 1000);
         }
         assert!((0..2 * MAX_NODES).all(|node| !nodes.are_mostly_on(node)));
-    }
-
-    #[test]
-    fn counters_do_not_run_into_each_other() {
-        let nodes = Nodes::<Plain>::new();
-        for _ in 0..1000 {
-            nodes.note(0);
-        }
-        for node in 1..MAX_NODES {
-            assert!(!nodes.are_mostly_on(node), "{node}");
-        }
     }
 }

@@ -65,6 +65,13 @@ impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
         (count, core::mem::take(&mut self.lost))
     }
 
+    /// Counts notices that were taken and did not reach the guest as lost, and the pages whose
+    /// notices were lost before.
+    pub fn note_lost(&mut self, notices: &[Eviction], before: u32) {
+        let pages = notices.iter().map(|notice| notice.pages);
+        self.lost = pages.fold(self.lost.saturating_add(before), u32::saturating_add);
+    }
+
     /// Returns the position in the ring of the notice with this number in the queue.
     fn place(&self, number: usize) -> usize {
         let place = self.first + number;
@@ -166,6 +173,16 @@ mod tests {
     }
 
     #[test]
+    fn notices_that_do_not_reach_the_guest_are_lost() {
+        let mut notices = Notices::new(vec![Eviction::default(); 1]);
+        notices.add_all(&[notice(0, 3), notice(10, 4)]);
+        let mut to = [Eviction::default()];
+        assert_eq!(notices.take(&mut to), (1, 4));
+        notices.note_lost(&to, 4);
+        assert_eq!(taken(&mut notices, 1), (vec![], 7));
+    }
+
+    #[test]
     fn neighbours_make_one_notice() {
         let mut notices = Notices::new(vec![Eviction::default(); 2]);
         assert_eq!(notices.add_all(&[notice(0, 1), notice(1, 2)]), 0);
@@ -173,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_goes_round_and_counts_what_is_lost() {
+    fn the_ring_wraps_around_and_counts_lost_notices() {
         let mut notices = Notices::new(vec![Eviction::default(); 3]);
         for round in 0..10 {
             let of = |number: u64| notice(100 * round + 10 * number, 2);

@@ -208,7 +208,11 @@ where
             // This step moves the pages before the first lost one. Later steps process the others.
             Some(pages) if pages > 0 => step.stretch.truncate(pages),
             Some(_) => {
-                step.stretch.truncate(1);
+                // A device that cannot read one page reads none of its request, so that reading
+                // the other lost pages again one by one would count as many errors.
+                let is_lost = |page: &&Option<_>| page.is_none();
+                let lost = step.pages().iter().take_while(is_lost).count();
+                step.stretch.truncate(lost);
                 drop_lost(session, (shard, pool), &step.stretch);
                 return Some(0);
             }

@@ -14,7 +14,7 @@
 
 use super::carried::Page;
 use super::cause::Cause;
-use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, How, TURN};
+use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, Parameters, TURN};
 use super::promotion::{is_promotion_due, promote_pages};
 use super::session::Session;
 use super::standing::{self, Standing, Whole};
@@ -33,6 +33,10 @@ pub const VM_VICTIMS: usize = 64;
 
 /// A pass chooses one victim for this many VMs.
 const VMS_BY_VICTIM: usize = 16;
+
+/// Milliseconds for which chosen victims are used. Later the VMs may have other pages, weights or
+/// entitlements.
+const VICTIMS_MS: u64 = 100;
 
 /// Maximum number of VMs from which a task evicts before it locks the list of VMs again.
 const CHOSEN: usize = 16;
@@ -68,8 +72,9 @@ pub trait Stock<P> {
         self.take(places)
     }
 
-    /// Gives up to `pages` pages back to the host. Returns their number.
-    fn give_back(&self, pages: u64) -> u64;
+    /// Gives up to `pages` of the pages that `is_wanted` accepts back to the host. Returns their
+    /// number.
+    fn give_back(&self, pages: u64, is_wanted: impl Fn(&P) -> bool) -> u64;
 }
 
 /// No stock: evicted pages are freed at once.
@@ -84,7 +89,7 @@ impl<P> Stock<P> for () {
         0
     }
 
-    fn give_back(&self, _pages: u64) -> u64 {
+    fn give_back(&self, _pages: u64, _is_wanted: impl Fn(&P) -> bool) -> u64 {
         0
     }
 }
@@ -256,15 +261,13 @@ impl<H: Host> Origin<'_, H> {
                 Freed::evicted(evict_by_age(host, &mut *host.lock(), how, stock))
             }
             Mode::Weighted if alone || self.is_replete() => self.evict(batch, may_demote),
-            Mode::Weighted => match host
-                .try_lock()
-                .map(|mut list| choose_batches(host, &mut *list, 1))
-            {
-                Some(chosen) => {
-                    return evict_from(host, chosen, batch, (Cause::Put, may_demote), stock);
+            Mode::Weighted => {
+                let why = (Cause::Put, may_demote);
+                match evict_chosen(host, || host.try_lock(), 1, batch, why, stock) {
+                    0 => self.evict(batch, may_demote),
+                    evicted => return evicted,
                 }
-                None => self.evict(batch, may_demote),
-            },
+            }
         };
         host.evicted(&evicted);
         evicted.total()
@@ -278,8 +281,13 @@ fn demotes<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm) -> bool {
 }
 
 /// Returns the parameters of an eviction by weight from a VM.
-fn how<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm, cause: Cause, may_demote: bool) -> How {
-    How {
+fn how<H: Host>(
+    host: &H,
+    vm: &<H::VmList as VmList>::Vm,
+    cause: Cause,
+    may_demote: bool,
+) -> Parameters {
+    Parameters {
         entitlement: standing::entitlement(host.tier(), vm),
         demotes: may_demote && demotes(host, vm),
         cause,
@@ -330,7 +338,8 @@ pub(super) fn fill<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>
     let got = got + recycle(origin, &mut pages[got..]);
     let first = pages.first().and_then(Option::as_ref);
     if let Some(node) = first.and_then(|page| origin.host.node(page)) {
-        origin.session.state().nodes.note(node);
+        let used = || origin.session.used();
+        origin.session.state().nodes.note(node, got as u64, used);
     }
     got
 }
@@ -356,11 +365,10 @@ pub fn draw<H: Host>(host: &H, pages: &mut [Option<H::Page>], below_floor: bool)
 }
 
 /// Gets pages by eviction, because the host has no memory for the caller. Lowers the limit to the
-/// number of pages that the tier has plus the idle pages of the host, which the caller may not
-/// allocate. Returns the number of pages.
+/// number of pages that the tier has plus the idle pages of the host. Returns the number of pages.
 ///
-/// If the host has idle pages, but the caller may not use their NUMA nodes, only the VM of the caller
-/// loses pages: the tier is not full.
+/// If the host has enough idle pages, but the caller may not use their NUMA nodes, the tier is not
+/// full: the limit stays, and only the VM of the caller loses pages.
 fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> usize {
     if pages.is_empty() {
         return 0;
@@ -369,7 +377,9 @@ fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> us
     let missing = pages.len() as u64;
     let held = (host.tier().used() + host.stock().len()).saturating_sub(missing);
     let spare = host.spare();
-    lower_limit(host, held + spare);
+    if spare < missing {
+        lower_limit(host, held + spare);
+    }
     let mut got = 0;
     for _ in 0..ROUNDS {
         got += host.stock().take_any(&mut pages[got..]);
@@ -400,14 +410,17 @@ pub fn surplus<H: Host>(host: &H) -> u64 {
 
 /// Gives up to `pages` pages back to a host that is short of memory, and lowers the limit. Returns
 /// their number. If only one NUMA node is short, and is given, only VMs that have most of their pages
-/// there lose pages, as long as there are such VMs.
+/// there lose pages, as long as there are such VMs, and the tier may use the idle pages of other
+/// nodes.
 pub fn give_back<H: Host>(host: &H, pages: u64, node: Option<usize>) -> u64 {
     let tier = host.tier();
     let pages = pages.min(surplus(host));
-    let stocked = host.stock().give_back(pages);
+    let is_there = |page: &H::Page| node.is_none_or(|node| host.node(page) == Some(node));
+    let stocked = host.stock().give_back(pages, is_there);
     let used = tier.used();
     let pages = (pages - stocked).min(used.saturating_sub(tier.floor()));
-    lower_limit(host, used - pages);
+    let elsewhere = node.map_or(0, |_| host.spare());
+    lower_limit(host, used - pages + elsewhere);
     let evicted = match tier.mode() {
         Mode::Weighted => shrink_in_turns(host, pages, node),
         Mode::GlobalFifo => {
@@ -443,8 +456,8 @@ fn evict_batches<H: Host>(host: &H, pages: u64) -> u64 {
     match tier.mode() {
         Mode::Weighted => {
             let count = pages.div_ceil(batch).min(CHOSEN as u64) as usize;
-            let chosen = choose_batches(host, &mut *host.lock(), count);
-            evict_from(host, chosen, pages, (Cause::Reserve, true), stock)
+            let why = (Cause::Reserve, true);
+            evict_chosen(host, || Some(host.lock()), count, pages, why, stock)
         }
         Mode::GlobalFifo => {
             let how = (batch, Cause::Reserve);
@@ -458,13 +471,41 @@ fn evict_batches<H: Host>(host: &H, pages: u64) -> u64 {
 /// VMs that Algorithm 1 has chosen, one for each eviction.
 type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; CHOSEN];
 
-/// Chooses VMs for up to `count` evictions of a batch. Uses victims of an earlier choice, if any
-/// are left.
+/// Evicts `pages` pages, in batches, from up to `count` VMs that Algorithm 1 chooses. If those that
+/// were chosen before have no pages left, VMs are chosen anew. Returns the number of pages, which is
+/// 0 if `lock` does not return the list of VMs.
+fn evict_chosen<H: Host, G: DerefMut<Target = H::VmList>>(
+    host: &H,
+    lock: impl Fn() -> Option<G>,
+    count: usize,
+    pages: u64,
+    why: (Cause, bool),
+    stock: Option<&H::Stock>,
+) -> u64 {
+    for is_first in [true, false] {
+        let Some(mut vm_list) = lock() else { break };
+        if !is_first {
+            vm_list.parts().victims.clear();
+        }
+        let chosen = choose_batches(host, &mut *vm_list, count);
+        drop(vm_list);
+        let evicted = evict_from(host, chosen, pages, why, stock);
+        if evicted > 0 {
+            return evicted;
+        }
+    }
+    0
+}
+
+/// Chooses VMs for up to `count` evictions of a batch. Uses victims of a recent choice, if any are
+/// left.
 fn choose_batches<H: Host>(host: &H, vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
+    let now = host.milliseconds();
     let Parts { vms, victims, .. } = vm_list.parts();
-    if victims.is_empty() {
+    if victims.are_used_up(now) {
         let count = count.max(vms.len() / VMS_BY_VICTIM);
         choose(host, vm_list, host.tier().batch(), (count, None));
+        vm_list.parts().victims.keep_until(now + VICTIMS_MS);
     }
     chosen::<H>(vm_list, count)
 }
@@ -521,7 +562,9 @@ fn evict_from<H: Host>(
         };
         let how = how(host, &**vm, cause, may_demote);
         let got = evict_by_weight(&*session, batch, how, stock);
-        host.evicted(&got);
+        if got.total() > 0 {
+            host.evicted(&got);
+        }
         evicted += got.total();
         if evicted >= pages {
             break;

@@ -6,7 +6,7 @@
 //! A block is in a slot of its bucket. Its list is that of its cohort, where its stamp is stored
 //! together with its number.
 
-use super::cohort::{Seat, COHORT_BITS, PLACE_BITS};
+use super::cohort::{Position, COHORT_BITS, PLACE_BITS};
 use super::hash::BLOCK_BITS;
 use super::segment::Kind;
 use super::spill::SPILLED;
@@ -110,18 +110,18 @@ pub(super) struct Block {
 impl Block {
     /// Creates a block with one page and its handle, at most [`MAX_HANDLE`].
     #[inline]
-    pub(super) const fn single(name: Name, page: u32, handle: u64, seat: Seat) -> Self {
+    pub(super) const fn single(name: Name, page: u32, handle: u64, position: Position) -> Self {
         Self {
-            name: name.0 | PLACE.put(seat.place() as u32),
-            body: handle | COHORT.put(seat.cohort()) | PAGE.put(page),
+            name: name.0 | PLACE.put(position.place() as u32),
+            body: handle | COHORT.put(position.cohort()) | PAGE.put(page),
         }
     }
 
     /// Creates a block whose handles are in a leaf.
-    pub(super) const fn several(name: Name, mask: u16, leaf: u32, seat: Seat) -> Self {
+    pub(super) const fn several(name: Name, mask: u16, leaf: u32, position: Position) -> Self {
         Self {
-            name: name.0 | PLACE.put(seat.place() as u32) | HAS_LEAF.put(1),
-            body: LEAF.put(leaf) | MASK.put(mask as u32) | COHORT.put(seat.cohort()),
+            name: name.0 | PLACE.put(position.place() as u32) | HAS_LEAF.put(1),
+            body: LEAF.put(leaf) | MASK.put(mask as u32) | COHORT.put(position.cohort()),
         }
     }
 
@@ -186,14 +186,14 @@ impl Block {
     }
 
     #[inline]
-    pub(super) const fn seat(&self) -> Seat {
-        Seat::new(COHORT.get(self.body), PLACE.get(self.name) as usize)
+    pub(super) const fn position(&self) -> Position {
+        Position::new(COHORT.get(self.body), PLACE.get(self.name) as usize)
     }
 
     #[inline]
-    pub(super) fn set_seat(&mut self, seat: Seat) {
-        PLACE.set(&mut self.name, seat.place() as u32);
-        COHORT.set(&mut self.body, seat.cohort());
+    pub(super) fn set_position(&mut self, position: Position) {
+        PLACE.set(&mut self.name, position.place() as u32);
+        COHORT.set(&mut self.body, position.cohort());
     }
 
     /// Returns the number of its file.
@@ -304,7 +304,7 @@ impl<S: Storage> Index<S> {
     /// Returns the list of a block.
     #[inline]
     pub(super) fn list_of_block(&self, block: &Block) -> u16 {
-        self.cohort(block.seat().cohort()).list()
+        self.cohort(block.position().cohort()).list()
     }
 
     /// Returns the upper bits of the handles of a block.
@@ -364,7 +364,7 @@ impl<S: Storage> Index<S> {
             0
         };
         let file = self.file(block.file()).chain();
-        leaf ^ file ^ self.cohort(block.seat().cohort()).older()
+        leaf ^ file ^ self.cohort(block.position().cohort()).older()
     }
 
     /// Updates the links to a block that moved to another number.
@@ -373,7 +373,7 @@ impl<S: Storage> Index<S> {
         if block.has_leaf() {
             self.set_leaf_slot(block.leaf(), to);
         }
-        self.redirect_member(block.seat(), to);
+        self.redirect_member(block.position(), to);
     }
 }
 

@@ -54,11 +54,11 @@ const fn number(member: u64) -> u32 {
     member as u32 & ((1 << NUMBER_BITS) - 1)
 }
 
-/// A cohort and a place in it.
+/// The position of a block: a cohort and a place in it.
 #[derive(Clone, Copy)]
-pub(super) struct Seat(u32);
+pub(super) struct Position(u32);
 
-impl Seat {
+impl Position {
     #[inline]
     pub(super) const fn new(cohort: u32, place: usize) -> Self {
         Self(cohort << PLACE_BITS | place as u32)
@@ -236,15 +236,15 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Returns the stamp of the block in a seat.
-    pub(super) fn stamp(&self, seat: Seat) -> u64 {
-        self.members(seat.cohort())[seat.place()] >> NUMBER_BITS
+    /// Returns the stamp of the block at a position.
+    pub(super) fn stamp(&self, position: Position) -> u64 {
+        self.members(position.cohort())[position.place()] >> NUMBER_BITS
     }
 
     /// Makes a block the newest of a list. The caller has checked that there is room for a cohort,
-    /// and stores the returned seat in the block.
+    /// and stores the returned position in the block.
     #[inline(always)]
-    pub(super) fn join(&mut self, number: u32, (list, stamp): (u16, u64)) -> Seat {
+    pub(super) fn join(&mut self, number: u32, (list, stamp): (u16, u64)) -> Position {
         let ends = self.list_mut(list);
         let (mut cohort, mut place) = (ends.newest, 0);
         // In a list without cohorts `left` is 0.
@@ -256,7 +256,7 @@ impl<S: Storage> Index<S> {
             cohort = self.begin_cohort(list);
         }
         self.members_mut(cohort)[place] = member(number, stamp);
-        Seat::new(cohort, place)
+        Position::new(cohort, place)
     }
 
     /// Begins a cohort at the newest end of a list, and takes its first place.
@@ -285,10 +285,10 @@ impl<S: Storage> Index<S> {
 
     /// Removes a block from its cohort. Returns the list of the cohort.
     #[inline(always)]
-    pub(super) fn leave(&mut self, seat: Seat) -> u16 {
-        let number = seat.cohort();
+    pub(super) fn leave(&mut self, position: Position) -> u16 {
+        let number = position.cohort();
         let cohort = self.cohort_mut(number);
-        cohort.leave_place(seat.place());
+        cohort.leave_place(position.place());
         let (list, left) = (cohort.list(), cohort.count());
         if left % STEP == 0 {
             self.shrink(number);
@@ -348,8 +348,8 @@ impl<S: Storage> Index<S> {
                 // A member of the older cohort never moves to a later place, so that no unread
                 // member is overwritten.
                 self.members_mut(older)[next % MEMBERS] = member;
-                let seat = Seat::new(older, next);
-                self.block_mut(self::number(member)).set_seat(seat);
+                let position = Position::new(older, next);
+                self.block_mut(self::number(member)).set_position(position);
                 next += 1;
                 rest &= rest - 1;
             }
@@ -364,9 +364,9 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Updates the number of the block in a seat.
-    pub(super) fn redirect_member(&mut self, seat: Seat, to: u32) {
-        let place = &mut self.members_mut(seat.cohort())[seat.place()];
+    /// Updates the number of the block at a position.
+    pub(super) fn redirect_member(&mut self, position: Position, to: u32) {
+        let place = &mut self.members_mut(position.cohort())[position.place()];
         *place = member(to, *place >> NUMBER_BITS);
     }
 
@@ -387,8 +387,8 @@ impl<S: Storage> Index<S> {
                 let place = rest.trailing_zeros() as usize % MEMBERS;
                 let member = self.members(highest)[place];
                 self.members_mut(target)[place] = member;
-                let seat = Seat::new(target, place);
-                self.block_mut(number(member)).set_seat(seat);
+                let position = Position::new(target, place);
+                self.block_mut(number(member)).set_position(position);
                 rest &= rest - 1;
             }
         }

@@ -145,10 +145,10 @@ impl<S: Storage> Index<S> {
     /// Moves a block to the newest end of a list, which may be its own. The caller has checked that
     /// there is room for a cohort.
     pub(super) fn renew(&mut self, number: u32, owner: (u16, u64)) {
-        let seat = self.block(number).seat();
-        self.leave(seat);
-        let seat = self.join(number, owner);
-        self.block_mut(number).set_seat(seat);
+        let position = self.block(number).position();
+        self.leave(position);
+        let position = self.join(number, owner);
+        self.block_mut(number).set_position(position);
     }
 
     /// Moves a block with its pages to another list.

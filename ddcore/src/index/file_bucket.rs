@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_finds_what_it_has() {
+    fn a_bucket_finds_its_entries() {
         const SLOTS: u32 = super::SLOTS as u32;
         const LAST: u32 = SLOTS;
         let hash = |number: u32| number << 24;

@@ -157,8 +157,8 @@ impl<S: Storage> Index<S> {
             return false;
         };
         self.room -= 1;
-        let seat = self.join(number, (part.list, stamp));
-        let block = Block::single(name, part.mask.trailing_zeros(), handle, seat);
+        let position = self.join(number, (part.list, stamp));
+        let block = Block::single(name, part.mask.trailing_zeros(), handle, position);
         *self.block_mut(number) = block;
         true
     }
@@ -246,7 +246,7 @@ impl<S: Storage> Index<S> {
     /// stamp, among one and those of the same name behind it, or [`NONE`].
     fn find_alike(&self, mut number: u32, list: u16, stamp: u64, handle: u64) -> u32 {
         let has_stamp =
-            |block: &Block| (self.stamp(block.seat()) ^ stamp) & ((1 << STAMP_BITS) - 1) == 0;
+            |block: &Block| (self.stamp(block.position()) ^ stamp) & ((1 << STAMP_BITS) - 1) == 0;
         while number != NONE {
             let block = self.block(number);
             let is_alike = self.list_of_block(block) == list && self.high(block) == upper(handle);
@@ -263,14 +263,14 @@ impl<S: Storage> Index<S> {
     fn add_block(&mut self, part: &Part, file: u32, mask: u16, stamp: u64, handles: &[u64]) {
         self.file_mut(file).add(part.block);
         let number = self.add_place(part.hash);
-        let seat = self.join(number, (part.list, stamp));
+        let position = self.join(number, (part.list, stamp));
         let name = Name::new(file, part.block);
         *self.block_mut(number) = match handles {
-            [handle] => Block::single(name, mask.trailing_zeros(), *handle, seat),
+            [handle] => Block::single(name, mask.trailing_zeros(), *handle, position),
             _ => {
                 let leaf = self.allocate_leaf(number, upper(handles[0]));
                 self.write_leaf(leaf, mask, handles);
-                Block::several(name, mask, leaf, seat)
+                Block::several(name, mask, leaf, position)
             }
         };
     }
@@ -288,7 +288,7 @@ impl<S: Storage> Index<S> {
         self.leaf_mut(leaf)[block.page() as usize % BLOCK_PAGES] = handle as u32;
         self.write_leaf(leaf, mask, handles);
         let present = block.present() | mask;
-        *self.block_mut(number) = Block::several(block.name(), present, leaf, block.seat());
+        *self.block_mut(number) = Block::several(block.name(), present, leaf, block.position());
     }
 
     fn write_leaf(&mut self, leaf: u32, mask: u16, handles: &[u64]) {

@@ -71,7 +71,7 @@ impl<S: Storage> Index<S> {
                 self.remove_part(part, reason, &mut sink);
                 continue;
             };
-            let list = self.leave(block.seat());
+            let list = self.leave(block.position());
             if let Some(others) = sum.add(list) {
                 self.removed(others, reason);
             }
@@ -293,7 +293,8 @@ impl<S: Storage> Index<S> {
             if left & (left - 1) == 0 {
                 let page = left.trailing_zeros();
                 let handle = self.handle(block, page as usize);
-                *self.block_mut(number) = Block::single(block.name(), page, handle, block.seat());
+                *self.block_mut(number) =
+                    Block::single(block.name(), page, handle, block.position());
                 self.release_leaf(block.leaf());
             }
         }
@@ -303,7 +304,7 @@ impl<S: Storage> Index<S> {
     #[inline]
     fn remove_block(&mut self, number: u32, block: &Block) {
         self.remove_place(number);
-        self.leave(block.seat());
+        self.leave(block.position());
         if !self.file_mut(block.file()).remove() {
             self.remove_file(block.file());
         }

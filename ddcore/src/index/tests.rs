@@ -628,7 +628,7 @@ fn a_page_that_is_left_costs_less_than_64_bytes() {
 }
 
 #[test]
-fn counters_can_begin_anew_only_when_empty() {
+fn counters_can_be_reset_only_when_empty() {
     let mut pair = Pair::new();
     pair.insert(&[(page(1, 1), 1)], 0);
     let list = &mut pair.index.storage_mut().lists[0];

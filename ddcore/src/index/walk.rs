@@ -240,7 +240,7 @@ impl<S: Storage> Index<S> {
             self.extend(twin, 1 << page, &[handle]);
             rest &= rest - 1;
         }
-        // The renewal of the twin may have given this block another seat.
+        // The renewal of the twin may have given this block another position.
         let block = *self.block(number);
         self.keep(number, &block, 0);
     }

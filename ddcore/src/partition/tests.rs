@@ -127,7 +127,7 @@ fn up_to_two_free_batches_are_not_shared_out() {
 }
 
 #[test]
-fn an_entity_without_pages_is_no_victim() {
+fn an_entity_without_pages_is_not_chosen() {
     let entities = entitled(100, &[(0, 0), (1, 0), (99, 100)]);
     assert_eq!(victim(&entities, BATCH), Some(2));
     assert_eq!(victim(&entitled(100, &[(1, 0), (1, 0)]), BATCH), None);
@@ -411,7 +411,7 @@ proptest! {
             None => prop_assert!(entities.iter().all(|entity| entity.used == 0)),
             Some(at) => {
                 prop_assert!(entities[at].used > 0);
-                // An entity within its entitlement is no victim while another one is overused.
+                // An entity within its entitlement is not chosen while another one is overused.
                 let within = |e: &Entity| e.used + eviction <= e.entitlement;
                 let overused = entities.iter().any(|e| e.used > 0 && !within(e));
                 prop_assert!(!overused || !within(&entities[at]));

@@ -412,7 +412,7 @@ mod tests {
     /// With about a thousand hits each, the standard error of the difference is about 45. A lead of
     /// two standard errors is required.
     #[test]
-    fn a_way_is_chosen_for_more_than_what_chance_gives() {
+    fn a_way_is_chosen_only_for_significant_gains() {
         let chosen = |all: i64, better: i64| {
             let mut shadow = Shadow::new([Cell::default(); 3]);
             shadow.minis[Way::All as usize].hits = all * ONE;

@@ -49,7 +49,7 @@ fn a_batch_of_room_is_not_room() {
 }
 
 #[test]
-fn each_policy_refuses_what_it_should() {
+fn each_policy_refuses_pages_by_its_rule() {
     let refused = |policy, refaulted| {
         let mut pool = pool(policy);
         let offers = (0..100).map(|page| pool.offered(&name(page * 8), refaulted, &full(0)));
@@ -83,7 +83,7 @@ fn tinylfu_weighs_the_newcomer_against_the_leaver() {
 }
 
 #[test]
-fn a_large_folio_is_let_in_or_not_as_a_whole() {
+fn a_large_folio_is_admitted_or_refused_as_a_whole() {
     let mut pool = pool(Policy::Mru);
     let folios = (0..320).map(|folio| {
         let names: Vec<Name> = (0..64).map(|page| name(folio * 64 + page)).collect();
@@ -95,7 +95,7 @@ fn a_large_folio_is_let_in_or_not_as_a_whole() {
 }
 
 #[test]
-fn a_class_of_which_nothing_came_for_long_gives_like_the_lowest() {
+fn a_class_without_recent_puts_ages_like_the_lowest() {
     let queue = |used, oldest, newest| Queue {
         used,
         oldest,
@@ -181,7 +181,7 @@ fn a_folio_is_proven_as_a_whole() {
 }
 
 #[test]
-fn s3_knows_who_comes_again() {
+fn s3_recognises_pages_that_return() {
     let mut pool = pool(Policy::S3);
     let verdict = |pool: &mut Pool, page| pool.offered(&name(page), false, &full(0));
     assert_eq!(verdict(&mut pool, 5), Verdict::Put(Class::LOWEST));
@@ -254,7 +254,7 @@ fn the_throttle_has_an_exact_bound() {
     assert_eq!((after(16), after(15)), (0, 1));
 }
 
-/// The throttle starts anew with a new policy.
+/// The throttle starts again with a new policy.
 #[test]
 fn a_new_policy_is_not_throttled() {
     let mut pool = pool(Policy::S3);
@@ -469,7 +469,7 @@ fn a_throttled_pool_recovers() {
 }
 
 #[test]
-fn the_default_stays_with_what_is_recent() {
+fn the_default_keeps_recent_pages() {
     // If the working set moves, past frequencies predict nothing.
     let wandering = |tick| tick / 8 + ddabi::key::mix(tick) % 900;
     let (fifo, ours) = (

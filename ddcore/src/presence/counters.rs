@@ -26,14 +26,14 @@ pub struct Counters {
 /// Kinds of slots of which few are free, so that the caller should provide new ones or reclaim
 /// some.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Low {
+pub struct LowSlots {
     /// Few slots for files are free.
     pub files: bool,
     /// Few slots for chunks are free.
     pub chunks: bool,
 }
 
-impl Low {
+impl LowSlots {
     /// Returns whether few slots of any kind are free.
     pub const fn any(self) -> bool {
         self.files || self.chunks
@@ -60,9 +60,9 @@ impl<F, C> Shard<F, C> {
 
     /// Returns the kinds of slots of which less than an eighth is free, or fewer than some large
     /// puts need.
-    pub fn low(&self) -> Low {
+    pub fn low(&self) -> LowSlots {
         let low = |spare: u32, adopted: u32| spare < RESERVE.max(adopted / 8);
-        Low {
+        LowSlots {
             files: low(self.files.spare(), self.files.adopted()),
             chunks: low(self.chunks.spare(), self.chunks.adopted()),
         }

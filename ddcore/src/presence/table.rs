@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_collides_with_one_seed_does_not_with_others() {
+    fn keys_that_collide_with_one_seed_do_not_with_others() {
         let mut known = table(5);
         known.adopt(u32::MAX);
         // A container can choose the offsets at which it writes to a sparse file.

@@ -46,8 +46,8 @@ pub struct Segment {
     writing: Option<u32>,
     /// Number of owners of its pages: the index, calls, and moves to the memory tier.
     live: u32,
-    /// Pages below this number are lost.
-    lost: u32,
+    /// Pages that are lost, because the device reported an error when they were written.
+    lost: Range<u32>,
 }
 
 impl Segment {
@@ -61,7 +61,7 @@ impl Segment {
             written: 0,
             writing: None,
             live: 0,
-            lost: 0,
+            lost: 0..0,
         }
     }
 
@@ -139,20 +139,25 @@ impl Segment {
         if let Some(end) = self.writing.take() {
             self.written = end;
             if !succeeded {
-                self.lost = end;
+                // Pages between two failed writes count as lost, too.
+                let first = match self.lost.is_empty() {
+                    true => start,
+                    false => self.lost.start,
+                };
+                self.lost = first..end;
             }
         }
         start..self.written
     }
 
     /// Returns where the data of a page is.
-    pub const fn data(&self, page: u32) -> Data {
+    pub fn data(&self, page: u32) -> Data {
         if page >= self.written {
             Data::InMemory
-        } else if page >= self.lost {
-            Data::Written
-        } else {
+        } else if self.lost.contains(&page) {
             Data::Lost
+        } else {
+            Data::Written
         }
     }
 
@@ -299,6 +304,24 @@ mod tests {
         assert_eq!(segment.vacate(), None);
         assert_eq!(segment.end_write(false), 10..16);
         assert_eq!(segment.vacate(), Some(16..16));
+    }
+
+    #[test]
+    fn a_failed_write_loses_only_its_own_pages() {
+        let mut segment = Segment::new(SIZE);
+        segment.open(1);
+        segment.fill(4);
+        segment.begin_write();
+        segment.end_write(true);
+        segment.fill(4);
+        segment.begin_write();
+        segment.end_write(false);
+        segment.fill(4);
+        segment.begin_write();
+        segment.end_write(true);
+        let data = [0, 3, 4, 7, 8, 11].map(|page| segment.data(page));
+        let (good, bad) = (Data::Written, Data::Lost);
+        assert_eq!(data, [good, good, bad, bad, good, good]);
     }
 
     /// Pages of an open segment that are all removed need not be written. Pages that are put after

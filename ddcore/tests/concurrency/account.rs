@@ -10,15 +10,15 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use crate::check;
-use crate::number::Sound;
+use crate::number::OrderedNumber;
 
 const HASHER: Hasher = Hasher::new(1);
 
 /// A host with one session of one shard, like the host module.
 struct Host {
     capacity: u64,
-    tier: Account<Sound>,
-    session: Account<Sound>,
+    tier: Account<OrderedNumber>,
+    session: Account<OrderedNumber>,
     shard: Mutex<Index<Heap>>,
     /// The injected fault: pages are added to the account only after the lock was released.
     late: bool,
@@ -141,7 +141,7 @@ fn a_page_is_booked_before_it_can_go() {
 
 #[test]
 #[should_panic(expected = "1 pages of 0 were subtracted")]
-fn booking_without_the_lock_is_found_out() {
+fn booking_without_the_lock_is_detected() {
     put_and_take(true);
 }
 

@@ -43,7 +43,7 @@ fn a_straggler_ends_no_session() {
 
 #[test]
 #[should_panic(expected = "the new session has ended")]
-fn a_straggler_that_ends_what_it_finds_is_found_out() {
+fn a_straggler_that_ends_any_session_is_detected() {
     beside_a_registration(|current| ends_what_it_finds(current, 1));
 }
 
@@ -59,7 +59,7 @@ fn a_rollback_ends_its_own_session() {
 
 #[test]
 #[should_panic(expected = "the new session has ended")]
-fn a_rollback_that_is_judged_first_and_ended_later_is_found_out() {
+fn a_rollback_that_is_judged_first_and_ended_later_is_detected() {
     beside_a_registration(|current| {
         let _ = current.lock().unwrap().enter(1, 1);
         ends_what_it_finds(current, 1);
@@ -77,7 +77,7 @@ fn a_goodbye_ends_its_own_session() {
 
 #[test]
 #[should_panic(expected = "the new session has ended")]
-fn a_goodbye_to_whatever_is_there_is_found_out() {
+fn a_goodbye_that_ends_any_session_is_detected() {
     beside_a_registration(|current| {
         if current.lock().unwrap().enter(1, 1).is_ok() {
             let _ = current.lock().unwrap().close();

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::check;
-use crate::number::Sound;
+use crate::number::OrderedNumber;
 
 const TIER: TierState = TierState {
     capacity: 10_000,
@@ -39,12 +39,12 @@ fn fall_and_rise<N: Number + Send + Sync + 'static>(fell: u64) {
 
 #[test]
 fn a_fall_is_not_undone_by_a_rise_under_way() {
-    fall_and_rise::<Sound>(200);
+    fall_and_rise::<OrderedNumber>(200);
 }
 
 /// A fall of the limit that does not set the time is detected.
 #[test]
 #[should_panic(expected = "left")]
-fn a_fall_without_its_time_is_found_out() {
-    fall_and_rise::<Sound>(0);
+fn a_fall_without_its_time_is_detected() {
+    fall_and_rise::<OrderedNumber>(0);
 }

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::check;
-use crate::number::{Loose, Sound};
+use crate::number::{OrderedNumber, RelaxedNumber};
 
 const SESSION: u64 = 7;
 
@@ -35,19 +35,19 @@ fn no_session_outlasts_a_pause<N: Number + Send + Sync + 'static>() {
 
 #[test]
 fn hibernation_ends_sessions_that_begin() {
-    no_session_outlasts_a_pause::<Sound>();
+    no_session_outlasts_a_pause::<OrderedNumber>();
 }
 
 #[test]
 #[should_panic(expected = "assertion")]
-fn numbers_without_order_are_found_out() {
-    no_session_outlasts_a_pause::<Loose>();
+fn numbers_without_order_are_detected() {
+    no_session_outlasts_a_pause::<RelaxedNumber>();
 }
 
 #[test]
 fn a_pause_that_ends_leaves_nothing_behind() {
     check(|| {
-        let link = Arc::new(Link::<Sound>::new());
+        let link = Arc::new(Link::<OrderedNumber>::new());
         let worker = {
             let link = link.clone();
             thread::spawn(move || link.begin(SESSION))
@@ -67,7 +67,7 @@ fn a_pause_that_ends_leaves_nothing_behind() {
 #[test]
 fn one_of_the_callers_that_find_a_session_lost_ends_it() {
     check(|| {
-        let link = Arc::new(Link::<Sound>::new());
+        let link = Arc::new(Link::<OrderedNumber>::new());
         assert_eq!(link.begin(SESSION), Begun::Lasts);
         let call = || {
             let link = link.clone();

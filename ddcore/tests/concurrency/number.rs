@@ -10,9 +10,9 @@ use loom::sync::atomic::{
 
 /// A number with the memory ordering that the trait requires. It must not fall below zero.
 #[derive(Debug)]
-pub(crate) struct Sound(AtomicU64);
+pub(crate) struct OrderedNumber(AtomicU64);
 
-impl Number for Sound {
+impl Number for OrderedNumber {
     fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
@@ -39,9 +39,9 @@ impl Number for Sound {
 
 /// A number whose operations all have *relaxed* ordering.
 #[derive(Debug)]
-pub(crate) struct Loose(AtomicU64);
+pub(crate) struct RelaxedNumber(AtomicU64);
 
-impl Number for Loose {
+impl Number for RelaxedNumber {
     fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }

@@ -38,13 +38,13 @@ fn vcpus(next: fn(&AtomicU64) -> u64) {
 }
 
 #[test]
-fn a_guest_that_was_not_rolled_back_is_never_told_so() {
+fn a_guest_that_was_not_rolled_back_never_gets_stale() {
     vcpus(|numbers| numbers.fetch_add(1, Relaxed) + 1);
 }
 
 #[test]
 #[should_panic(expected = "taken for a guest that was rolled back")]
-fn a_number_taken_twice_is_found_out() {
+fn a_number_taken_twice_is_detected() {
     vcpus(|numbers| {
         let number = numbers.load(Relaxed) + 1;
         numbers.store(number, Relaxed);

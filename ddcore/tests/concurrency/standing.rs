@@ -8,14 +8,14 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::check;
-use crate::number::Sound;
+use crate::number::OrderedNumber;
 
 /// Weight of another VM, which the sum must contain at all times.
 const PEER: u64 = 7;
 
 struct Host {
-    all: Standing<Sound>,
-    own: Standing<Sound>,
+    all: Standing<OrderedNumber>,
+    own: Standing<OrderedNumber>,
     weight: AtomicU64,
 }
 
@@ -53,6 +53,6 @@ fn the_last_weight_is_published() {
 /// Each task publishes the weight that it has set itself.
 #[test]
 #[should_panic(expected = "left")]
-fn a_task_that_publishes_its_own_weight_is_found_out() {
+fn a_task_that_publishes_its_own_weight_is_detected() {
     two_set(|own, _| own);
 }

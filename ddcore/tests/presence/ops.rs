@@ -40,7 +40,7 @@ pub(crate) enum Op {
     Forget(FileKey),
     Claim(FileKey, u64, u32),
     Notice(FileKey, u64, u32),
-    Look(FileKey, u64, u32),
+    Lookup(FileKey, u64, u32),
     Reclaim(u32),
     Grow {
         files: bool,
@@ -92,7 +92,7 @@ pub(crate) fn ops() -> impl Strategy<Value = Op> {
         1 => files().prop_map(Op::Forget),
         4 => run().prop_map(|(file, index, pages)| Op::Claim(file, index, pages)),
         2 => run().prop_map(|(file, index, pages)| Op::Notice(file, index, pages)),
-        3 => run().prop_map(|(file, index, pages)| Op::Look(file, index, pages)),
+        3 => run().prop_map(|(file, index, pages)| Op::Lookup(file, index, pages)),
         1 => (0..4_u32).prop_map(Op::Reclaim),
         1 => (any::<bool>(), 0..9_u32).prop_map(|(files, adopt)| Op::Grow { files, adopt }),
         1 => walks().prop_map(Op::Begin),

@@ -87,7 +87,7 @@ impl Pair {
                     model.notice(file, index, pages)
                 );
             }
-            Op::Look(file, index, pages) => {
+            Op::Lookup(file, index, pages) => {
                 let run = model.present_run(file, index, pages);
                 assert_eq!(map.present_run(&file, index, u64::from(pages)), run);
                 assert_eq!(

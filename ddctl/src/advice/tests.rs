@@ -204,7 +204,7 @@ fn good_weights_stay() {
 }
 
 #[test]
-fn a_larger_share_is_the_hosts_matter() {
+fn a_larger_share_is_left_to_the_host() {
     let report = of_guest(&[container(1, 5_000, &[(5_000, 2_000), (9_000, 9_000)])]);
     assert_eq!(report.advice.len(), 1, "{report:?}");
     assert!(report.advice[0].commands.is_empty(), "{report:?}");
@@ -243,7 +243,7 @@ fn without_a_curve_nothing_is_promised() {
 }
 
 #[test]
-fn refusals_are_told_by_reason() {
+fn refusals_are_reported_by_reason() {
     let refused = PoolStats {
         puts: 10_000,
         put_refused_memory: 2_000,

@@ -3,7 +3,7 @@
 //! `ddctl flush`.
 
 use crate::{
-    context::{Context, Either},
+    context::{Context, OpenModule},
     error::Result,
     eviction,
     output::Frame,
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let target = arguments.target.as_deref();
     let (what, report) = match context.either()? {
-        Either::Host(mut host) => {
+        OpenModule::Host(mut host) => {
             let mut flush = FlushTarget::default();
             let mut what = String::from("all VMs");
             if let Some((vm, container)) = target.map(split) {
@@ -58,7 +58,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
             };
             (what, report)
         }
-        Either::Guest(mut guest) => {
+        OpenModule::Guest(mut guest) => {
             let mut pool = None;
             let mut what = String::from("this VM");
             if let Some(container) = target {

@@ -3,7 +3,7 @@
 //! `ddctl set-weight`.
 
 use crate::{
-    context::{Context, Either},
+    context::{Context, OpenModule},
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
@@ -79,13 +79,13 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         side => side?,
     };
     match side {
-        Either::Host(host) => vms(context, Some(host), arguments),
-        Either::Guest(_) if arguments.save => Err(Error::new(
+        OpenModule::Host(host) => vms(context, Some(host), arguments),
+        OpenModule::Guest(_) if arguments.save => Err(Error::new(
             Kind::Usage,
             "`--save` works on the host, not in a guest",
         )
         .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
-        Either::Guest(guest) => {
+        OpenModule::Guest(guest) => {
             let weights = (arguments.weight, arguments.ssd);
             containers(context, guest, &arguments.targets, weights)
         }

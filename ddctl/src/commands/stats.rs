@@ -7,7 +7,7 @@ mod detail;
 mod table;
 
 use crate::{
-    context::{Context, Either},
+    context::{Context, OpenModule},
     error::{Error, Kind, Result},
     output::Frame,
     report::{ContainerReport, ContainersReport, StatsReport, VmReport, VmsReport},
@@ -78,8 +78,8 @@ fn draw(
     rates: &mut Rates,
 ) -> Result<Frame> {
     let (groups, one) = match context.either()? {
-        Either::Host(host) => at_host(context, host, target)?,
-        Either::Guest(guest) => in_guest(guest, target)?,
+        OpenModule::Host(host) => at_host(context, host, target)?,
+        OpenModule::Guest(guest) => in_guest(guest, target)?,
     };
     let report = match groups.as_slice() {
         [Group { vm: None, pools }] => StatsReport::Guest(ContainersReport {

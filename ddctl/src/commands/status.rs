@@ -5,7 +5,7 @@
 use crate::{
     context::{self, Context},
     error::Result,
-    output::{Facts, Frame},
+    output::{Frame, Properties},
     report::StatusReport,
     watch::{self, Watch},
 };
@@ -58,7 +58,7 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
 }
 
 fn host_text(status: &HostStatus) -> String {
-    let mut facts = Facts::default();
+    let mut facts = Properties::default();
     facts.add(
         "Host module",
         version(&status.module_version, status.abi_version),
@@ -93,7 +93,7 @@ fn host_text(status: &HostStatus) -> String {
 }
 
 fn guest_text(status: &GuestStatus) -> String {
-    let mut facts = Facts::default();
+    let mut facts = Properties::default();
     facts.add(
         "Guest module",
         version(&status.module_version, status.abi_version),

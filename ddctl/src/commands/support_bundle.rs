@@ -7,7 +7,7 @@ mod contents;
 use crate::{
     context::Context,
     error::{Error, Kind, Result},
-    output::{Facts, Frame},
+    output::{Frame, Properties},
     watch::timestamp,
 };
 use clap::Args;
@@ -28,7 +28,7 @@ use tar::{Builder, Header};
 ///
 /// The archive has the output of doctor, status, stats, advise and ssd list, the parameters of the
 /// modules, the lines of the kernel log that name them, versions, and the files in
-/// /etc/doubledecker and /etc/modprobe.d that the packages install. It has nothing else. Names of
+/// /etc/doubledecker and /etc/modprobe.d that the packages install. It has no other files. Names of
 /// VMs, containers and users' cgroups are part of it, and configuration files are included as they
 /// are: remove passwords from commands and addresses before you pass it on.
 #[derive(Args, Debug)]
@@ -81,7 +81,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         // An incomplete archive is removed. The error of writing it is reported.
         let _ = std::fs::remove_file(&place);
     })?;
-    let mut facts = Facts::default();
+    let mut facts = Properties::default();
     for entry in &entries {
         facts.add(&format!("  {}", entry.name), entry.about.clone());
     }

@@ -14,7 +14,7 @@ pub(crate) struct Reading {
     pub(crate) at: Duration,
     /// Time of day.
     pub(crate) time: String,
-    /// What the module is: `host` or `guest`, with its mode or its link.
+    /// The side of the module, `host` or `guest`, with its mode or its link.
     pub(crate) title: String,
     /// Tiers of the cache.
     pub(crate) tiers: Vec<Tier>,
@@ -39,7 +39,7 @@ pub(crate) struct Tier {
     pub(crate) used: u64,
     /// Capacity on a host, entitlement in a guest, in pages.
     pub(crate) size: u64,
-    /// Further facts about the tier.
+    /// Further information about the tier.
     pub(crate) note: String,
 }
 

@@ -4,7 +4,7 @@
 
 use crate::world::World;
 use ddabi::ABI_VERSION;
-use ddnl::fake::Mood;
+use ddnl::fake::Fault;
 use insta::assert_snapshot;
 
 /// Command lines that must change nothing on a host.
@@ -26,11 +26,11 @@ const GUEST_LINES: [&str; 6] = [
     "flush --all",
 ];
 
-fn in_mood(mood: Mood) -> String {
+fn with_fault(fault: Fault) -> String {
     let host = World::host();
-    host.host.with(|state| state.mood = mood);
+    host.host.with(|state| state.fault = fault);
     let guest = World::guest();
-    guest.guest.with(|state| state.mood = mood);
+    guest.guest.with(|state| state.fault = fault);
     let text = format!(
         "{}\n{}",
         host.answers(&HOST_LINES),
@@ -50,26 +50,26 @@ fn in_mood(mood: Mood) -> String {
 
 #[test]
 fn no_module() {
-    assert_snapshot!(in_mood(Mood::Absent));
+    assert_snapshot!(with_fault(Fault::Absent));
 }
 
 #[test]
 fn no_permission() {
-    assert_snapshot!(in_mood(Mood::Forbidden));
+    assert_snapshot!(with_fault(Fault::Forbidden));
 }
 
 #[test]
 fn older_and_newer_modules() {
     let ours = u32::from(ABI_VERSION);
-    assert_snapshot!("older_module", in_mood(Mood::Version(ours - 1)));
-    assert_snapshot!("newer_module", in_mood(Mood::Version(ours + 1)));
-    assert_snapshot!("other_layout", in_mood(Mood::Layout));
+    assert_snapshot!("older_module", with_fault(Fault::Version(ours - 1)));
+    assert_snapshot!("newer_module", with_fault(Fault::Version(ours + 1)));
+    assert_snapshot!("other_layout", with_fault(Fault::Layout));
 }
 
 #[test]
 fn the_kernel_refuses() {
     let world = World::host();
-    world.host.with(|state| state.mood = Mood::Refusing(16));
+    world.host.with(|state| state.fault = Fault::Refusing(16));
     assert_snapshot!(world.runs(&HOST_LINES[2..]));
 }
 

@@ -26,7 +26,7 @@ fn help_and_version_exit_with_0() {
 /// The machine of the tests usually has no module. If it has one, the answer differs, but there is
 /// no panic.
 #[test]
-fn without_a_module_it_says_so() {
+fn without_a_module_it_reports_that() {
     let output = ddctl().args(["vm", "list"]).output().unwrap();
     let code = output.status.code().unwrap();
     assert!([0, 1, 3, 4, 6].contains(&code), "{output:?}");
@@ -38,7 +38,7 @@ fn without_a_module_it_says_so() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_error() {
+fn a_closed_output_is_not_an_error() {
     let path = ddctl().get_program().to_owned();
     let mut child = std::process::Command::new(path)
         .arg("--help")

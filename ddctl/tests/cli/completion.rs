@@ -3,7 +3,7 @@
 //! Candidates for shells.
 
 use crate::world::World;
-use ddnl::fake::{HostState, Mood};
+use ddnl::fake::{Fault, HostState};
 use std::ffi::OsString;
 
 /// Returns the candidates for the last word of a line.
@@ -114,7 +114,7 @@ fn names_in_a_guest() {
 #[test]
 fn no_names_without_a_module_or_permission() {
     let world = World::host();
-    world.host.with(|state| state.mood = Mood::Forbidden);
+    world.host.with(|state| state.fault = Fault::Forbidden);
     assert_eq!(candidates(&world, "ddctl flush "), Vec::<String>::new());
     let world = World::new();
     assert_eq!(candidates(&world, "ddctl flush "), Vec::<String>::new());

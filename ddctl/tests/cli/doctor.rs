@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use ddabi::genl::LinkState;
-use ddnl::fake::Mood;
+use ddnl::fake::Fault;
 use insta::assert_snapshot;
 use std::io::Write;
 
@@ -72,7 +72,7 @@ fn an_empty_machine() {
 #[test]
 fn sides_by_looks() {
     let world = healthy_guest();
-    world.guest.with(|state| state.mood = Mood::Absent);
+    world.guest.with(|state| state.fault = Fault::Absent);
     let out = world.outcome("doctor").out;
     assert!(
         out.contains("As a guest:") && !out.contains("As a host:"),
@@ -157,13 +157,13 @@ fn kernels_with_preempt_rt() {
 fn modules_of_other_versions() {
     let world = healthy_guest();
     let mut texts = Vec::new();
-    for mood in [
-        Mood::Version(0),
-        Mood::Version(7),
-        Mood::Layout,
-        Mood::Forbidden,
+    for fault in [
+        Fault::Version(0),
+        Fault::Version(7),
+        Fault::Layout,
+        Fault::Forbidden,
     ] {
-        world.guest.with(|state| state.mood = mood);
+        world.guest.with(|state| state.fault = fault);
         let text = world.run("doctor");
         let module: Vec<&str> = text
             .lines()
@@ -178,7 +178,7 @@ fn modules_of_other_versions() {
 #[test]
 fn a_module_that_is_not_loaded() {
     let world = healthy_guest();
-    world.guest.with(|state| state.mood = Mood::Absent);
+    world.guest.with(|state| state.fault = Fault::Absent);
     let advice = |world: &World| {
         let text = world.outcome("doctor --guest").out;
         let mut lines = text

@@ -82,7 +82,7 @@ fn both_at_once() {
     let world = World::host();
     world
         .guest
-        .with(|state| state.mood = ddnl::fake::Mood::Well);
+        .with(|state| state.fault = ddnl::fake::Fault::None);
     assert_snapshot!(world.runs(&[
         "stats",
         "stats --guest",
@@ -99,7 +99,7 @@ fn both_at_once() {
 
 /// A user has named a container after the number of another one, or after the default pool.
 #[test]
-fn a_number_is_no_name() {
+fn a_number_is_not_a_name() {
     for (name, wanted, code) in [
         ("1", "1", 0),
         ("9", "9", 5),

@@ -86,7 +86,7 @@ fn set_weight_of_many() {
 
 /// Changes before a failure are reported, as text and as JSON.
 #[test]
-fn set_weight_of_one_that_went() {
+fn set_weight_of_a_vm_that_has_ended() {
     let world = World::host();
     world.host.with(|state| state.gone = Some(2));
     assert_snapshot!(world.runs(&[

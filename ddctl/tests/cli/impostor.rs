@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Tests of names of VMs, which come from the command lines of any processes that may use KVM.
+//! Tests of names of VMs, which come from the command lines of all processes that may use KVM.
 
 use crate::world::World;
 use insta::assert_snapshot;
@@ -54,7 +54,7 @@ fn a_name_of_two_vms_is_refused() {
 
 /// A user has named a VM after the number, or the process id, of a VM that is gone.
 #[test]
-fn a_number_is_no_name() {
+fn a_number_is_not_a_name() {
     for name in ["9", "4711", "4001"] {
         let world = World::host();
         world.file("/proc/4002/cmdline", &format!("qemu\0-name\0{name}\0"));
@@ -110,7 +110,7 @@ fn names_do_not_steer_terminals() {
 /// A process may withhold the memory that its command line is read from. The names of other VMs are
 /// shown, and the error for the missing name gives the reason.
 #[test]
-fn a_withheld_command_line_is_told_and_holds_up_nothing() {
+fn a_withheld_command_line_is_reported_and_delays_nothing() {
     let world = World::host();
     let path = world.file_path("/proc/4001/cmdline");
     std::fs::remove_file(&path).unwrap();

@@ -42,7 +42,7 @@ fn reports_are_shown() {
 }
 
 #[test]
-fn silence_is_told() {
+fn silence_is_reported() {
     let world = World::guest();
     let outcome = world.outcome("policy");
     assert_eq!(outcome.code, 5);

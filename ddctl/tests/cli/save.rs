@@ -3,7 +3,7 @@
 //! Tests of settings that are saved: the file, and the daemon that reads it.
 
 use crate::world::World;
-use ddnl::fake::{HostState, Mood};
+use ddnl::fake::{Fault, HostState};
 use insta::assert_snapshot;
 use rustix::process::getpid;
 use std::{
@@ -81,7 +81,7 @@ fn weights_of_vms_to_come_are_kept() {
     let one = "\n[[vm]]\nname = \"later\"\nweight = 70\nssd-weight = 7\n\n[[vm]]\nname = \"3\"\nweight = 70\n";
     assert_eq!(text(&world), TEXT.replace("300", "70") + one);
     // The module may be loaded later as well.
-    world.host.with(|state| state.mood = Mood::Absent);
+    world.host.with(|state| state.fault = Fault::Absent);
     let absent = world.run("set-weight later 80 --save --later");
     assert!(text(&world).contains("weight = 80\nssd-weight = 7\n"));
     assert_snapshot!(plain(&world, &[runs, absent].join("\n")));
@@ -257,7 +257,7 @@ fn a_daemon_with_another_file_is_not_asked() {
 }
 
 #[test]
-fn the_daemon_reads_what_is_kept() {
+fn the_daemon_reads_saved_weights() {
     let world = World::host();
     world.file(FILE, TEXT);
     let (daemon, _) = daemon(&world, "{\"loads\": 5, \"refused\": null}\n");
@@ -272,7 +272,7 @@ fn the_daemon_reads_what_is_kept() {
 }
 
 #[test]
-fn a_daemon_that_refuses_or_ends_is_told() {
+fn a_daemon_that_refuses_or_ends_is_reported() {
     for (report, message) in [
         (
             "{\"loads\": 5, \"refused\": \"no memory\"}\n",
@@ -297,7 +297,7 @@ fn a_daemon_that_refuses_or_ends_is_told() {
 
 /// Neither the file nor a weight is changed.
 #[test]
-fn what_cannot_be_kept_is_not_set() {
+fn weights_that_cannot_be_saved_are_not_set() {
     let world = World::host();
     world.file(FILE, "wieght = 1\n");
     let broken = world.run("set-weight web 5 --save");

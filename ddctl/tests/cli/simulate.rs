@@ -22,7 +22,7 @@ fn weights_and_policies_for_traces() {
 }
 
 #[test]
-fn traces_that_are_none() {
+fn invalid_traces_are_refused() {
     let world = World::new();
     world.file("/traces/note.txt", "no trace\n");
     let told = |line: &str| {

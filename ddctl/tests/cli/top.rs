@@ -6,7 +6,7 @@
 use crate::{picture::assert_picture, world::World};
 use ddabi::ssd::{DeviceState, SsdStats};
 use ddctl::{Effect, Monitor, System};
-use ddnl::{Device, fake::Mood};
+use ddnl::{Device, fake::Fault};
 use insta::assert_snapshot;
 use ratatui::{
     Terminal,
@@ -305,15 +305,15 @@ fn a_vm_that_goes() {
 }
 
 #[test]
-fn a_module_that_goes_and_comes_back() {
+fn a_module_that_is_unloaded_and_loaded_again() {
     let world = busy();
     let mut display = Display::new(&world, 80, 24);
     display.pass(2);
-    world.host.with(|state| state.mood = Mood::Absent);
+    world.host.with(|state| state.fault = Fault::Absent);
     display.pass(2);
     assert_snapshot!(display.draw());
     world.host.with(|state| {
-        state.mood = Mood::Well;
+        state.fault = Fault::None;
         state.vms[0].stats = ddabi::pool::PoolStats::default();
     });
     display.pass(1);

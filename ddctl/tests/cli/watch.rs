@@ -61,7 +61,7 @@ fn the_module_goes() {
     let world = moving();
     let host = world.host.clone();
     *world.meanwhile.borrow_mut() = Box::new(move || {
-        host.with(|state| state.mood = ddnl::fake::Mood::Absent);
+        host.with(|state| state.fault = ddnl::fake::Fault::Absent);
     });
     assert_snapshot!(world.run("mode"));
     let outcome = world.outcome("status --watch");

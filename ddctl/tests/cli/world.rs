@@ -9,7 +9,7 @@ use ddabi::{
 use ddctl::System;
 use ddnl::{
     Event, EventSource, GuestControl, HostControl, Policy, Pool, Result, Side, Vm,
-    fake::{self, FakeEvents, FakeGuest, FakeHost, GuestState, HostState, Mood},
+    fake::{self, FakeEvents, FakeGuest, FakeHost, Fault, GuestState, HostState},
 };
 use rustix::process::Pid;
 use std::{
@@ -46,7 +46,7 @@ pub(crate) struct World {
 impl World {
     /// A machine without modules, with 8 GiB of memory.
     pub(crate) fn new() -> Self {
-        let absent = |mood: &mut Mood| *mood = Mood::Absent;
+        let absent = |fault: &mut Fault| *fault = Fault::Absent;
         let world = Self {
             host: FakeHost::default(),
             guest: FakeGuest::default(),
@@ -60,8 +60,8 @@ impl World {
             hang_up: RefCell::new(Box::new(|_| panic!("no daemon is there"))),
             clock: Cell::new(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
         };
-        world.host.with(|state| absent(&mut state.mood));
-        world.guest.with(|state| absent(&mut state.mood));
+        world.host.with(|state| absent(&mut state.fault));
+        world.guest.with(|state| absent(&mut state.fault));
         world.file(
             "/proc/meminfo",
             "MemTotal:        8388608 kB\nMemFree: 1 kB\n",
@@ -181,15 +181,15 @@ pub(crate) struct Outcome {
 
 impl System for World {
     fn host(&self) -> Result<Box<dyn HostControl>> {
-        match self.host.with(|state| state.mood) {
-            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Host }),
+        match self.host.with(|state| state.fault) {
+            Fault::Absent => Err(ddnl::Error::NotLoaded { side: Side::Host }),
             _ => Ok(Box::new(self.host.clone())),
         }
     }
 
     fn guest(&self) -> Result<Box<dyn GuestControl>> {
-        match self.guest.with(|state| state.mood) {
-            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
+        match self.guest.with(|state| state.fault) {
+            Fault::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
             _ => Ok(Box::new(self.guest.clone())),
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct Work {
 
 /// A machine with a host module of synthetic VMs. Containers are made when they are asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Feed {
+pub(crate) struct SyntheticHost {
     /// Directory in which the files of the machine are. The module is not loaded while it has a
     /// file `unloaded`, VM 3 has gone while it has a file `gone-3`, and a reading panics while it
     /// has a file `panic`.
@@ -44,7 +44,7 @@ pub(crate) struct Feed {
     start: Instant,
 }
 
-impl Feed {
+impl SyntheticHost {
     /// Creates a machine with files below this directory, and a VM with each of these numbers of
     /// containers.
     pub(crate) fn new(root: PathBuf, vms: Vec<u32>) -> Self {
@@ -91,7 +91,7 @@ fn unexpected<T>() -> Result<T> {
     })
 }
 
-impl HostControl for Feed {
+impl HostControl for SyntheticHost {
     fn status(&mut self) -> Result<HostStatus> {
         add(&self.work.requests, 1);
         Ok(HostStatus {
@@ -164,7 +164,7 @@ impl HostControl for Feed {
     }
 }
 
-impl System for Feed {
+impl System for SyntheticHost {
     fn host(&self) -> Result<Box<dyn HostControl>> {
         if self.root.join("unloaded").exists() {
             return Err(Error::NotLoaded { side: Side::Host });

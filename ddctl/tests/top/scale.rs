@@ -2,7 +2,7 @@
 
 //! Work and rows of a frame on a host of 1000 VMs with 100 containers each.
 
-use crate::feed::Feed;
+use crate::feed::SyntheticHost;
 use ddctl::{Effect, Monitor};
 use ratatui::{
     Terminal,
@@ -12,12 +12,12 @@ use ratatui::{
 use tempfile::TempDir;
 
 #[test]
-fn work_follows_from_what_is_shown() {
+fn work_depends_on_the_rows_shown() {
     let root = TempDir::new().unwrap();
-    let feed = Feed::new(root.path().into(), vec![100; 1000]);
+    let feed = SyntheticHost::new(root.path().into(), vec![100; 1000]);
     let mut monitor = Monitor::new(&feed, None).unwrap();
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-    let work = |feed: &Feed| {
+    let work = |feed: &SyntheticHost| {
         let work = &feed.work;
         (
             work.requests.take(),

@@ -16,9 +16,9 @@ const STATES: [DeviceState; 4] = [
     DeviceState::Leaving,
 ];
 
-type Of = fn(&SsdStats) -> u64;
+type Getter = fn(&SsdStats) -> u64;
 
-const SIZES: [(&str, &str, Of); 4] = [
+const SIZES: [(&str, &str, Getter); 4] = [
     (
         "ddhostd_ssd_size_bytes",
         "Places for pages on a device",
@@ -39,7 +39,7 @@ const SIZES: [(&str, &str, Of); 4] = [
     ),
 ];
 
-const COUNTERS: [(&str, &str, Of); 12] = [
+const COUNTERS: [(&str, &str, Getter); 12] = [
     ("ddhostd_ssd_reads_total", "Read requests", |it| it.reads),
     (
         "ddhostd_ssd_read_bytes_total",
@@ -93,7 +93,7 @@ const COUNTERS: [(&str, &str, Of); 12] = [
     ),
     (
         "ddhostd_ssd_discarded_bytes_total",
-        "Pages of free segments that the device was told not to keep",
+        "Pages of free segments that were discarded on the device",
         |it| bytes(it.discarded_pages),
     ),
 ];

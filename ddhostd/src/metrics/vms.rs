@@ -70,8 +70,8 @@ fn labels(vm: &VmReport) -> Labels {
 }
 
 fn weights(vms: &[(Labels, &VmReport)], page: &mut Page) {
-    type Of = fn(&VmReport) -> u32;
-    let metrics: [(&str, &str, Of); 4] = [
+    type Getter = fn(&VmReport) -> u32;
+    let metrics: [(&str, &str, Getter); 4] = [
         ("ddhostd_vm_weight", "Weight of a VM", |vm| vm.weight),
         (
             "ddhostd_vm_ssd_weight",

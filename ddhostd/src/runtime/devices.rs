@@ -32,11 +32,11 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let node = Node::at(&path);
             let result = match disk.look(node, device) {
                 None => Ok(()),
-                Some(Step::Add) => self.heads.ask(path).map_err(|error| error.to_string()),
+                Some(Step::Add) => self.checks.ask(path).map_err(|error| error.to_string()),
                 Some(Step::Remove(id)) => match control.remove_device(id).await {
                     Ok(0) => {
                         disk.removed();
-                        self.heads.ask(path).map_err(|error| error.to_string())
+                        self.checks.ask(path).map_err(|error| error.to_string())
                     }
                     // The next look continues to evict its pages.
                     Ok(_) => Ok(()),

@@ -28,7 +28,7 @@ fn on(verb: &str, text: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn check_tells_right_from_wrong() {
+fn check_accepts_valid_and_refuses_invalid_files() {
     let (code, text) = on("check", "[[vm]]\nname = \"web\"\nweight = 5\n");
     assert_eq!((code, text.as_str()), (Some(0), "host.toml: OK, 1 entry\n"));
     let wrong = "defualt = \"deny\"\n[[vm]]\nname = \"a\"\nweight = 1\n\
@@ -45,14 +45,14 @@ fn check_tells_right_from_wrong() {
 }
 
 #[test]
-fn check_tells_what_is_no_device() {
+fn check_reports_paths_that_are_no_devices() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("cache.img");
     fs::write(&file, "").unwrap();
     let device = |path: &Path| format!("[[ssd.device]]\npath = \"{}\"\n", path.display());
     let (code, text) = on("check", &device(&file));
     assert_eq!(code, Some(1));
-    let message = format!("Error: line 1: {} is no block device; ", file.display());
+    let message = format!("Error: line 1: {} is not a block device; ", file.display());
     assert!(text.starts_with(&message), "{text}");
     // A device may appear later. Its name may belong to another device then.
     let (code, text) = on("check", &device(Path::new("/dev/ddhostd-absent")));
@@ -63,7 +63,7 @@ fn check_tells_what_is_no_device() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn missing_files_and_sockets_are_reported() {
     let nowhere = Path::new("/does/not");
     let (code, text) = ddhostd(nowhere, &["check", "--config", "/does/not/exist.toml"]);
     assert_eq!(code, Some(1));
@@ -83,7 +83,7 @@ fn what_is_not_there_is_told() {
 /// Checks the message where the module is not loaded. With the module, or without privileges, the
 /// answer differs, but there is no panic.
 #[test]
-fn a_rehearsal_needs_the_module() {
+fn a_dry_run_needs_the_module() {
     let (code, text) = on("dry-run", "");
     assert!(
         [Some(0), Some(3), Some(4), Some(6)].contains(&code),
@@ -115,8 +115,8 @@ fn start(directory: &Path) -> Manager {
 fn it_talks_to_its_manager() {
     let directory = TempDir::new().unwrap();
     let mut manager = start(directory.path());
-    manager.hear("READY=1");
-    manager.hear("WATCHDOG=1");
+    manager.wait_for("READY=1");
+    manager.wait_for("WATCHDOG=1");
     let second = cargo_bin_cmd!("ddhostd")
         .args(["run", "--config"])
         .arg(directory.path().join("host.toml"))
@@ -134,10 +134,10 @@ fn it_talks_to_its_manager() {
     let healthy = report["healthy"].as_bool().unwrap();
     assert_eq!(code, Some(i32::from(!healthy)));
     manager.signal(Signal::HUP);
-    manager.hear("RELOADING=1");
-    manager.hear("READY=1");
+    manager.wait_for("RELOADING=1");
+    manager.wait_for("READY=1");
     manager.signal(Signal::TERM);
-    manager.hear("STOPPING=1");
+    manager.wait_for("STOPPING=1");
     assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
     assert!(!socket.exists());
 }

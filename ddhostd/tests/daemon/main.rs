@@ -5,7 +5,7 @@
 
 mod binary;
 mod document;
+mod dry_run;
 mod page;
-mod rehearsal;
 mod runtime;
 mod world;

@@ -115,7 +115,7 @@ fn full() -> Report {
 }
 
 #[test]
-fn the_host_vms_containers_and_devices_are_told() {
+fn the_page_shows_the_host_vms_containers_and_devices() {
     let page = text(&full(), Format::Text);
     let vm = "vm=\"3\",vm_name=\"a\\\\u{1b}b\"";
     let web = format!("{vm},pool=\"5\",container=\"\\\"web\\\"\",store=\"ssd\"");

@@ -15,7 +15,7 @@ use ddhostd::{
 };
 use ddnl::{
     Device, Event, HostControl, Pool, Result, Side,
-    fake::{self, FakeHost, HostState, Mood},
+    fake::{self, FakeHost, Fault, HostState},
 };
 use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
@@ -42,8 +42,8 @@ impl Module for FakeModule {
     type Control = FakeHost;
 
     async fn connect(&mut self) -> Result<FakeHost> {
-        match self.host.with(|state| state.mood) {
-            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Host }),
+        match self.host.with(|state| state.fault) {
+            Fault::Absent => Err(ddnl::Error::NotLoaded { side: Side::Host }),
             _ => Ok(self.host.clone()),
         }
     }
@@ -55,7 +55,7 @@ impl Module for FakeModule {
         }
     }
 
-    async fn hears_all(&mut self) -> bool {
+    async fn follows_all(&mut self) -> bool {
         true
     }
 }
@@ -225,8 +225,8 @@ fn a_weight_set_by_hand_holds_until_the_vm_registers_again() {
 }
 
 #[test]
-fn the_module_may_come_late_and_again() {
-    let begin = |world: &World| world.host.with(|state| state.mood = Mood::Absent);
+fn the_module_may_be_loaded_late_and_again() {
+    let begin = |world: &World| world.host.with(|state| state.fault = Fault::Absent);
     Bench::run(FILE, begin, async |bench, mut reports| {
         let report = reports.until(|report| !report.healthy).await;
         assert_eq!(
@@ -238,7 +238,7 @@ fn the_module_may_come_late_and_again() {
         let reason = "Memory tier: not known, the kernel module doubledecker_host is not loaded\n";
         assert!(report.to_string().starts_with(reason), "{report}");
         bench.world.register(1, "web-1");
-        bench.world.host.with(|state| state.mood = Mood::Well);
+        bench.world.host.with(|state| state.fault = Fault::None);
         bench.changes.send(Change::Came).await.unwrap();
         reports.until_weights(&[300]).await;
         // It is loaded again, and its VMs have the same numbers as before.
@@ -378,14 +378,14 @@ fn vms_without_an_entry_are_denied() {
 }
 
 #[test]
-fn what_the_module_refuses_is_told_and_tried_again() {
-    let begin = |world: &World| world.host.with(|state| state.mood = Mood::Refusing(16));
+fn refused_settings_are_reported_and_tried_again() {
+    let begin = |world: &World| world.host.with(|state| state.fault = Fault::Refusing(16));
     Bench::run(FILE, begin, async |bench, mut reports| {
         bench.register(1, "web-1").await;
         let report = reports.until(|report| report.troubles.len() == 2).await;
         assert!(report.troubles[0].starts_with("the sizes in [memory] cannot be set: "));
         assert!(report.troubles[1].starts_with("VM 1: the kernel refused: "));
-        bench.world.host.with(|state| state.mood = Mood::Well);
+        bench.world.host.with(|state| state.fault = Fault::None);
         bench.changes.send(Change::Lost).await.unwrap();
         reports.until(|report| report.healthy).await;
         assert_eq!(bench.world.weights(), [300]);
@@ -426,7 +426,7 @@ fn weights_are_set_before_figures_are_read() {
 
 /// The port may be in use when the daemon starts.
 #[test]
-fn metrics_that_cannot_be_served_are_a_trouble_and_tried_again() {
+fn a_metrics_server_that_cannot_start_is_reported_and_tried_again() {
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
     let file = format!("metrics = \"{address}\"\n");

@@ -2,7 +2,7 @@
 
 //! The guest module in memory.
 
-use super::{Mood, lock, not_found, refused};
+use super::{Fault, lock, not_found, refused};
 use crate::{
     call::{check_cgroup, check_name, check_weight},
     control::{AsyncGuestControl, GuestControl, NewPool, PoolChange},
@@ -27,7 +27,7 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct GuestState {
     /// How it responds to requests.
-    pub mood: Mood,
+    pub fault: Fault,
     /// The reply to `status`.
     pub status: GuestStatus,
     /// The pools, the default pool first.
@@ -45,7 +45,7 @@ pub struct GuestState {
 impl Default for GuestState {
     fn default() -> Self {
         Self {
-            mood: Mood::Well,
+            fault: Fault::None,
             status: GuestStatus {
                 abi_version: u32::from(ABI_VERSION),
                 module_version: Some(ddabi::VERSION.into()),
@@ -188,13 +188,13 @@ impl FakeGuest {
     }
 
     fn ask<T>(&self, answer: impl FnOnce(&GuestState) -> T) -> Result<T> {
-        self.with(|state| state.mood.ask(Side::Guest).map(|()| answer(state)))
+        self.with(|state| state.fault.query(Side::Guest).map(|()| answer(state)))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut GuestState) -> Result<T>) -> Result<T> {
         self.with(|state| {
             state.changes += 1;
-            state.mood.change(Side::Guest)?;
+            state.fault.change(Side::Guest)?;
             change(state)
         })
     }

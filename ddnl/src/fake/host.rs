@@ -2,7 +2,7 @@
 
 //! The host module in memory.
 
-use super::{Mood, lock, not_found, refused};
+use super::{Fault, lock, not_found, refused};
 use crate::{
     call::{check_path, check_weight},
     control::{AsyncHostControl, ConfigChange, FlushTarget, Flushed, HostControl, VmChange},
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Debug)]
 pub struct HostState {
     /// How it responds to requests.
-    pub mood: Mood,
+    pub fault: Fault,
     /// The reply to `status`.
     pub status: HostStatus,
     /// The VMs.
@@ -44,7 +44,7 @@ pub struct HostState {
 impl Default for HostState {
     fn default() -> Self {
         Self {
-            mood: Mood::Well,
+            fault: Fault::None,
             status: HostStatus {
                 abi_version: u32::from(ABI_VERSION),
                 module_version: Some(ddabi::VERSION.into()),
@@ -88,12 +88,12 @@ impl FakeHost {
     }
 
     fn ask<T>(&self, answer: impl FnOnce(&HostState) -> T) -> Result<T> {
-        self.with(|state| state.mood.ask(Side::Host).map(|()| answer(state)))
+        self.with(|state| state.fault.query(Side::Host).map(|()| answer(state)))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut HostState) -> Result<T>) -> Result<T> {
         self.with(|state| {
-            state.mood.change(Side::Host)?;
+            state.fault.change(Side::Host)?;
             change(state)
         })
     }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_protected_stays_and_limits_hold_at_once() {
+    fn protected_memory_stays_and_limits_hold_at_once() {
         let mut machine = vm();
         let all = 16 * UNITS_PER_MIB as usize;
         machine.limit(0, 1, 12 * UNITS_PER_MIB as usize, all);

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all() {
+    fn an_empty_command_line() {
         assert_eq!(super::names(&[]), Vmm::default());
         assert_eq!(super::names(&[String::new()]), Vmm::default());
     }

@@ -243,11 +243,11 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
         let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
         // After a miss the host may still have the parts that were not requested.
         match all.all(|part| get(state, session, once(part)).hits == 1) {
-            true => Got {
+            true => GetResult {
                 hits: 1,
                 unknown: 0,
             },
-            false => Got::UNKNOWN,
+            false => GetResult::UNKNOWN,
         }
     };
     for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
@@ -263,13 +263,13 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
 }
 
 /// The result of a get, with a bit for each run.
-struct Got {
+struct GetResult {
     hits: u64,
     /// Runs whose pages the host may still have, because it did not answer or had no memory.
     unknown: u64,
 }
 
-impl Got {
+impl GetResult {
     /// The result of a get that was not answered.
     const UNKNOWN: Self = Self {
         hits: 0,
@@ -278,9 +278,9 @@ impl Got {
 }
 
 /// Asks for at most [`MAX_FOLIOS`] runs, and sleeps while the host reads some of them from an SSD.
-fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> Got {
+fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> GetResult {
     let start = Instant::<Monotonic>::now();
-    let mut got = Got::UNKNOWN;
+    let mut got = GetResult::UNKNOWN;
     let mut deferral = None;
     for attempt in 0..=MOST_DEFERRALS {
         let allow = attempt < MOST_DEFERRALS;
@@ -305,7 +305,7 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> 
 struct Round {
     hits: u64,
     /// Runs that the host is reading from an SSD, which must be requested again. All runs, if there
-    /// is no answer.
+    /// is not an answer.
     unknown: u64,
     deferral: Option<Deferral>,
 }

@@ -6,7 +6,7 @@ use crate::ffi::kvm::{CallingVm, Fault};
 use crate::vm::scratch::{AnswerRoom, NoticeRoom};
 use crate::vm::session::Session;
 use ddabi::answer::{
-    AnswerHeader, PoolPressure, ANSWER_MAGIC, EVICTIONS, READING, RESULTS, UNFINISHED,
+    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, READING, RESULTS, UNFINISHED,
 };
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
@@ -94,10 +94,19 @@ impl<'a> Answer<'a> {
         room: &mut NoticeRoom,
     ) -> Result<(), Fault> {
         let (count, lost) = session.notices.lock().take(room);
+        let notices = &room[..count];
         self.header.evictions = count as u16;
         self.header.evictions_lost = lost;
-        if count > 0 {
-            guest.write(self.gpa + EVICTIONS as u64, room[..count].as_bytes())?;
+        let sent = self.write(guest, notices);
+        if sent.is_err() && (count > 0 || lost > 0) {
+            session.notices.lock().note_lost(notices, lost);
+        }
+        sent
+    }
+
+    fn write(&mut self, guest: &CallingVm<'_>, notices: &[Eviction]) -> Result<(), Fault> {
+        if !notices.is_empty() {
+            guest.write(self.gpa + EVICTIONS as u64, notices.as_bytes())?;
         }
         self.room[..RESULTS].copy_from_slice(self.header.as_bytes());
         guest.write(self.gpa, &self.room[..RESULTS + self.runs])

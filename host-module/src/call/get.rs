@@ -183,9 +183,10 @@ impl Caller<'_> {
         }
         let deferrals = &self.session.deferrals;
         let total = runs.iter().map(|run| run.pages as usize).sum();
-        if !deferrals.has_room(total) {
+        let Some(_promise) = deferrals.promise(total) else {
+            self.host.ssd.watch();
             return nothing;
-        }
+        };
         let Carried { pages, batch, .. } = carried;
         let pages = &mut pages[..total];
         let ready = runs.placed().zip(&*frames);

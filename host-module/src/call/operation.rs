@@ -120,11 +120,9 @@ impl Caller<'_> {
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
-        // Without an answer the guest would not know which ranges to repeat.
-        let mut effort = match answer.is_some() {
-            true => Effort::BOUNDED,
-            false => Effort::UNBOUNDED,
-        };
+        // Without an answer the guest does not learn which ranges to repeat. Their pages then stay
+        // until they are evicted, and are never read, because the guest knows that they are old.
+        let mut effort = Effort::BOUNDED;
         let (mut pages, mut finished) = (0, true);
         for range in ranges.iter() {
             let flushed = flush(&**self.session, &range, &mut carried.batch, &mut effort);

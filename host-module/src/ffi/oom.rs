@@ -10,9 +10,9 @@ extern "C" {
 }
 
 /// The registered OOM notifier, which is unregistered when this is dropped.
-pub(crate) struct Rescue(());
+pub(crate) struct OomNotifier(());
 
-impl Rescue {
+impl OomNotifier {
     /// Registers. The state must be published.
     pub(crate) fn register() -> Result<Self> {
         // SAFETY: Called once, from module init.
@@ -21,7 +21,7 @@ impl Rescue {
     }
 }
 
-impl Drop for Rescue {
+impl Drop for OomNotifier {
     fn drop(&mut self) {
         // SAFETY: Registered by construction. Waits for running callbacks.
         unsafe { dd_oom_unregister() };

@@ -47,9 +47,9 @@ impl Drop for WorkQueue {
 static LEAVING: Atomic<bool> = Atomic::new(false);
 
 /// Makes long work end early when it is dropped, which is the first step of unloading.
-pub(crate) struct Leave;
+pub(crate) struct UnloadGuard;
 
-impl Drop for Leave {
+impl Drop for UnloadGuard {
     fn drop(&mut self) {
         LEAVING.store(true, Relaxed);
     }
@@ -115,6 +115,31 @@ impl Single {
     /// Returns whether the work is claimed.
     pub(crate) fn is_claimed(&self) -> bool {
         self.0.load(Acquire)
+    }
+}
+
+/// Whether something is to be done by the task that has claimed a [`Single`].
+pub(crate) struct Mark(Atomic<bool>);
+
+impl Mark {
+    pub(crate) const fn new() -> Self {
+        Self(Atomic::new(false))
+    }
+
+    /// Sets the mark. If the work is claimed afterwards, its task sees the mark before or after it
+    /// ends its claim.
+    pub(crate) fn mark(&self) {
+        self.0.xchg(true, Full);
+    }
+
+    /// Returns whether the mark is set.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.0.load(Acquire)
+    }
+
+    /// Removes the mark. Returns whether it was set.
+    pub(crate) fn take(&self) -> bool {
+        self.is_marked() && self.0.xchg(false, Full)
     }
 }
 

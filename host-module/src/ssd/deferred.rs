@@ -132,7 +132,10 @@ impl Ssd {
             .flatten()
             .filter(|page| is_placed(page))
             .count();
-        let charge = Charge::new(self, count as u64)?;
+        let Some(charge) = Charge::new(self, count as u64) else {
+            self.watch();
+            return None;
+        };
         let room = KBox::<Deferred>::new_uninit(without_waiting()).ok()?;
         let mut held = KVec::with_capacity(count, without_waiting()).ok()?;
         for page in pages
@@ -156,8 +159,9 @@ impl Ssd {
     }
 
     /// Starts a background task, unless it is running, which forgets gets that their guests have
-    /// not repeated. It ends when no deferred gets remain.
-    fn watch(&self) {
+    /// not repeated. It ends when no deferred gets remain. The kernel may have no memory to start
+    /// the task, so that this is also called when a get is not deferred because there are too many.
+    pub(crate) fn watch(&self) {
         if !self.watching.claim() {
             return;
         }
@@ -188,6 +192,20 @@ fn forget_expired(host: &Host) {
     }
 }
 
+/// Room among the deferred gets of a session, until the get is added or cannot be deferred.
+pub(crate) struct Promise<'a> {
+    of: &'a Deferrals,
+    pages: usize,
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        let mut list = self.of.list.lock();
+        let (gets, pages) = list.promised;
+        list.promised = (gets - 1, pages - self.pages);
+    }
+}
+
 /// The deferred gets of a session.
 #[pin_data]
 pub(crate) struct Deferrals {
@@ -198,6 +216,8 @@ pub(crate) struct Deferrals {
 struct List {
     gets: KVec<KBox<Deferred>>,
     last_ticket: u64,
+    /// Number of gets that are about to be added, and their pages.
+    promised: (usize, usize),
     /// Number of pages that were read and not used since `since`.
     unused: usize,
     since: Instant<Monotonic>,
@@ -220,6 +240,7 @@ impl Deferrals {
                 List {
                     gets: KVec::with_capacity(MOST, charged())?,
                     last_ticket: 0,
+                    promised: (0, 0),
                     unused: 0,
                     since: Instant::now(),
                 },
@@ -228,12 +249,19 @@ impl Deferrals {
         })
     }
 
-    /// Returns whether another get of `pages` pages may be deferred.
-    pub(crate) fn has_room(&self, pages: usize) -> bool {
+    /// Returns a promise of room for another get of `pages` pages, or `None` if it may not be
+    /// deferred.
+    pub(crate) fn promise(&self, pages: usize) -> Option<Promise<'_>> {
         let mut list = self.list.lock();
         list.note_unused(0);
         let kept: usize = list.gets.iter().map(|get| get.held.len()).sum();
-        list.gets.len() < MOST && kept + pages <= MOST_OF_VM && list.unused <= MOST_UNUSED
+        let (gets, promised) = list.promised;
+        let has_room = list.gets.len() + gets < MOST && kept + promised + pages <= MOST_OF_VM;
+        if !has_room || list.unused > MOST_UNUSED {
+            return None;
+        }
+        list.promised = (gets + 1, promised + pages);
+        Some(Promise { of: self, pages })
     }
 
     /// Keeps a get and returns its ticket. Returns the get itself if there are too many.

@@ -240,6 +240,11 @@ impl Device {
         }
     }
 
+    /// Returns whether the device is being removed.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.state.load(Relaxed) == DeviceState::Leaving as u32
+    }
+
     /// Returns whether pages may be put on the device.
     pub(crate) fn takes_pages(&self) -> bool {
         self.state() == DeviceState::Active

@@ -248,8 +248,10 @@ impl Reads {
             let result = batch.end(ssd, true);
             // A result is not final if the device was busy or the host had no memory.
             let is_final = !matches!(result, Some(Err(EAGAIN | ENOMEM)) | None);
-            let is_read = matches!(result, Some(Ok(_)) | Some(Err(ENODEV)));
-            is_complete &= is_read || result.is_none();
+            // A later read succeeds perhaps if the device did not answer in time, but not after
+            // an error.
+            let is_late = matches!(result, Some(Err(EAGAIN | ENOMEM | ETIMEDOUT)));
+            is_complete &= !is_late;
             let mut pages = match result {
                 Some(Ok(pages)) => pages.into_iter(),
                 _ => KVec::new().into_iter(),

@@ -10,7 +10,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-/// A segment. No other lock is taken under its lock.
+/// A segment. Only `Device::opened` is taken under its lock.
 #[pin_data]
 pub(crate) struct Segment {
     #[pin]

@@ -7,7 +7,10 @@ use crate::ssd::device::Device;
 use crate::ssd::Ssd;
 use ddcore::ssd::budget::{self, Share, Spending};
 use ddcore::ssd::place::MAX_DEVICES;
-use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::atomic::{
+    ordering::{Full, Relaxed},
+    Atomic,
+};
 use kernel::sync::Arc;
 
 /// What a session, or a pool of a session, has spent of the write budget of each device.
@@ -51,9 +54,10 @@ impl Writer {
         self.weight.load(Relaxed)
     }
 
-    /// Sets the weight of the session's VM in the SSD tier.
+    /// Sets the weight of the session's VM in the SSD tier. The caller may read the weight of the VM
+    /// afterwards, to learn whether it has changed meanwhile.
     pub(crate) fn set_weight(&self, weight: u32) {
-        self.weight.store(weight, Relaxed);
+        self.weight.xchg(weight, Full);
     }
 
     /// Returns the sum of the weights of the session's pools in the SSD tier.

@@ -77,6 +77,31 @@ impl Part {
         self.count.store(stock.len() as u64, Relaxed);
         taken
     }
+
+    /// Takes those pages that `is_wanted` accepts.
+    fn take_if(&self, places: &mut [Option<Page>], is_wanted: impl Fn(&Page) -> bool) -> usize {
+        if self.len() == 0 {
+            return 0;
+        }
+        let mut stock = self.pages.lock();
+        let mut places = places.iter_mut();
+        let mut taken = 0;
+        for at in (0..stock.len()).rev() {
+            if !is_wanted(&stock[at]) {
+                continue;
+            }
+            let Some(place) = places.next() else { break };
+            let last = stock.pop();
+            // The last page replaces the one that is taken, unless it is that one.
+            *place = match (stock.get_mut(at), last) {
+                (Some(page), Some(last)) => Some(core::mem::replace(page, last)),
+                (_, last) => last,
+            };
+            taken += 1;
+        }
+        self.count.store(stock.len() as u64, Relaxed);
+        taken
+    }
 }
 
 /// Pages in stock.
@@ -121,16 +146,18 @@ impl ddcore::host::room::Stock<Page> for Stock {
         taken
     }
 
-    fn give_back(&self, pages: u64) -> u64 {
+    fn give_back(&self, pages: u64, is_wanted: impl Fn(&Page) -> bool) -> u64 {
         let mut given = 0;
-        while given < pages {
-            let mut step = [const { None }; STEP];
-            let wanted = (pages - given).min(STEP as u64) as usize;
-            let got = self.take_any(&mut step[..wanted]);
-            if got == 0 {
-                break;
+        for part in self.0.iter() {
+            while given < pages {
+                let mut step = [const { None }; STEP];
+                let most = (pages - given).min(STEP as u64) as usize;
+                let got = part.take_if(&mut step[..most], &is_wanted);
+                if got == 0 {
+                    break;
+                }
+                given += got as u64;
             }
-            given += got as u64;
         }
         given
     }

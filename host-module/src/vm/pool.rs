@@ -4,6 +4,7 @@
 //! the shards of the session.
 
 use crate::counters::{Counter, Latency};
+use crate::ffi::queue::Mark;
 use crate::number::Number;
 use crate::ssd::log::Log;
 use crate::ssd::writer::Spent;
@@ -37,6 +38,8 @@ pub(crate) struct Pool {
     pub(crate) log: Log,
     /// What it has spent of the write budgets of devices.
     pub(crate) spent: Spent,
+    /// Whether its pages are to be freed or demoted in the background.
+    pub(crate) emptying: Mark,
     refused_off: Counter,
     refused_unproven: Counter,
     refused_memory: Counter,
@@ -68,6 +71,7 @@ impl Pool {
             name <- new_spinlock!(Name::DEFAULT, "Pool::name"),
             log <- log,
             spent: Spent::new(),
+            emptying: Mark::new(),
             refused_off: Counter::new(),
             refused_unproven: Counter::new(),
             refused_memory: Counter::new(),

@@ -74,7 +74,7 @@ impl Registry {
             return Ok(vm);
         }
         let mut last = self.last.lock();
-        // Another vCPU may have added it meanwhile.
+        // Another vCPU may have added it in the meantime.
         if self.table.find(guest).is_none() {
             let number = self.admit(*last)?;
             let room = self.room()?;

@@ -8,6 +8,7 @@
 mod pools;
 
 use crate::counters::totals;
+use crate::ffi::queue::Single;
 use crate::ffi::shrinker::like_reclaim;
 use crate::ffi::{queue, random, tracepoints};
 use crate::number::Number;
@@ -86,6 +87,8 @@ pub(crate) struct Session {
     /// Gets whose pages are read while their readers sleep in the guest.
     #[pin]
     pub(crate) deferrals: Deferrals,
+    /// Emptying of pools in the background.
+    pub(crate) emptying: Single,
     /// The progress of an unfinished flush.
     #[pin]
     flush_progress: SpinLock<Option<FlushProgress>>,
@@ -133,6 +136,7 @@ impl Session {
                 notices <- new_spinlock!(notices, "Session::notices"),
                 entities <- new_mutex!(KVVec::new(), "Session::entities"),
                 deferrals <- Deferrals::new(),
+                emptying: Single::new(),
                 flush_progress <- new_spinlock!(None, "Session::flush_progress"),
                 control <- new_mutex!((), "Session::control"),
             }),

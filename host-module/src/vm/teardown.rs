@@ -105,13 +105,42 @@ impl Drop for Teardown {
 /// Frees the pages of a pool that was destroyed, or evicts those of a pool that may no longer keep
 /// pages. The pages of a pool that was set to use only the SSD tier are demoted.
 ///
-/// The slot of a destroyed pool is not reused until its pages are freed.
+/// One task for each session does this in the background, so that a guest that changes its pools
+/// without end occupies no more of the work queue than that. The slot of a destroyed pool is not
+/// reused until its pages are freed.
 pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
-    let held = |place: &Pool| place.gauge.held() + place.log.holding.places();
-    let held = session.pool_slot(number).map_or(0, held);
-    let background = session.clone();
-    if held <= FEW || !queue::spawn(quietly(), move || empty_now(&background, number, true)) {
+    let Some(pool) = session.pool_slot(number) else {
+        return;
+    };
+    if pool.gauge.held() + pool.log.holding.places() <= FEW {
         empty_now(session, number, false);
+        return;
+    }
+    pool.emptying.mark();
+    if !session.emptying.claim() {
+        return;
+    }
+    let background = session.clone();
+    if !queue::spawn(quietly(), move || empty_marked(&background, true)) {
+        empty_marked(session, false);
+    }
+}
+
+/// Empties the marked pools of a session, whose emptying was claimed. Waits for devices if
+/// `may_wait` is set.
+fn empty_marked(session: &Session, may_wait: bool) {
+    let pools = || (0..session.pool_count()).filter_map(|n| Some((n, session.pool_slot(n)?)));
+    loop {
+        for (number, pool) in pools() {
+            if pool.emptying.take() {
+                empty_now(session, number, may_wait);
+            }
+        }
+        session.emptying.end();
+        // A pool may have been marked behind the last one, or before the claim ended.
+        if !pools().any(|(_, pool)| pool.emptying.is_marked()) || !session.emptying.claim() {
+            break;
+        }
     }
 }
 
@@ -126,11 +155,12 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
                 _ => 0,
             };
             let evicted = evict(session, (number, Cause::Weight), left, None::<&()>);
-            if let Some(host) = host() {
-                host.evicted(&Freed {
-                    evicted: freed.evicted + evicted,
-                    ..freed
-                });
+            let freed = Freed {
+                evicted: freed.evicted + evicted,
+                ..freed
+            };
+            if let Some(host) = host().filter(|_| freed.total() > 0) {
+                host.evicted(&freed);
             }
         }
         Some(_) => _ = evict_pool(session, (number, Cause::Weight), u64::MAX),

@@ -19,13 +19,18 @@ fn top() -> PathBuf {
 
 /// Returns the documents for users, by their paths.
 fn documents() -> Vec<(String, String)> {
-    let mut documents = Vec::new();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.display().to_string(), text)
+    };
+    let mut documents: Vec<_> = ["README.md", "CHANGELOG.md"]
+        .map(|name| read(top().join(name)))
+        .into();
     for directory in ["docs", "docs/book", "docs/decisions"] {
         for entry in fs::read_dir(top().join(directory)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|end| end == "md") {
-                let text = fs::read_to_string(&path).unwrap();
-                documents.push((path.display().to_string(), text));
+                documents.push(read(path));
             }
         }
     }
@@ -142,23 +147,57 @@ fn wrong_commands_are_noticed() {
     }
 }
 
-/// Files in the book say by their first line for which program they are.
-#[test]
-fn files_are_accepted() {
-    let mut seen = BTreeSet::new();
-    let book = |(path, _): &(String, String)| path.contains("/docs/book/");
-    for (path, text) in documents().into_iter().filter(book) {
-        for block in text.split("```toml\n").skip(1) {
-            let file = block.split("```").next().unwrap();
-            let name = file.lines().next().unwrap();
-            let problems = match name {
-                "# policyd.toml" => policyd::config::Config::parse(file).err(),
-                "# host.toml" => ddvm::Config::parse(file, MEMORY).err(),
-                other => panic!("{path}: {other} names no file"),
-            };
-            assert!(problems.is_none(), "{path}: {problems:?} in\n{file}");
-            seen.insert(name.to_owned());
+/// Returns the problems of a file. Its first line may tell for which program it is; otherwise one
+/// of them must accept it.
+fn problems(file: &str) -> Option<String> {
+    let guest = || policyd::config::Config::parse(file).err();
+    let host = || ddvm::Config::parse(file, MEMORY).err();
+    match file.lines().next() {
+        Some("# policyd.toml") => guest().map(|problems| format!("{problems:?}")),
+        Some("# host.toml") => host().map(|problems| format!("{problems:?}")),
+        _ => {
+            let (guest, host) = (guest()?, host()?);
+            Some(format!("policyd: {guest:?}; ddhostd: {host:?}"))
         }
     }
-    assert_eq!(seen.len(), 2, "{seen:?}");
+}
+
+/// Files in the book say by their first line for which program they are, because readers copy them.
+#[test]
+fn files_are_accepted() {
+    let (mut names, mut files) = (BTreeSet::new(), 0);
+    for (path, text) in documents() {
+        for block in text.split("```toml\n").skip(1) {
+            let file = block.split("```").next().unwrap();
+            if let Some(problems) = problems(file) {
+                panic!("{path}: {problems} in\n{file}");
+            }
+            if path.contains("/docs/book/") {
+                names.insert(file.lines().next().unwrap().to_owned());
+            }
+            files += 1;
+        }
+    }
+    let expected = ["# host.toml", "# policyd.toml"].map(str::to_owned);
+    assert_eq!(names, BTreeSet::from(expected));
+    assert!(files > 12, "{files}");
+}
+
+#[test]
+fn wrong_files_are_noticed() {
+    for right in [
+        "metrics = \"127.0.0.1\"\n",
+        "[memory]\ncapacity = \"8GiB\"\n",
+        "[[container]]\nname = \"a\"\ncgroup = \"/a\"\n",
+    ] {
+        assert_eq!(problems(right), None, "{right}");
+    }
+    for broken in [
+        "metric = \"127.0.0.1\"\n",
+        "[memory]\ncapacity = \"8GiB\"\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n",
+        "# policyd.toml\n[memory]\ncapacity = \"8GiB\"\n",
+        "# host.toml\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n",
+    ] {
+        assert!(problems(broken).is_some(), "{broken}");
+    }
 }

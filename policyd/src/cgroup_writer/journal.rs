@@ -15,7 +15,7 @@ use tracing::warn;
 
 /// A file that policyd wrote to. Values are in the kernel's notation.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Note {
+pub(super) struct WrittenFile {
     /// The original value.
     pub(super) before: String,
     /// The value that policyd wrote last. While a write is under way there are two, because a crash
@@ -25,18 +25,18 @@ pub(super) struct Note {
 
 /// The files of a cgroup that policyd wrote to.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Notes {
+pub(super) struct WrittenFiles {
     /// The cgroup's id, so that a later cgroup of the same name is left alone.
     pub(super) id: u64,
     /// The notes by names of files.
-    pub(super) files: BTreeMap<String, Note>,
+    pub(super) files: BTreeMap<String, WrittenFile>,
 }
 
 /// An entry of the journal's file, keyed by the directory of a cgroup.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Saved {
-    Notes(Notes),
+    WrittenFiles(WrittenFiles),
     /// Format of version 0.1.0: all three files together, keyed by the path below the root.
     Older {
         id: u64,
@@ -50,14 +50,14 @@ enum Saved {
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     path: Option<PathBuf>,
-    entries: BTreeMap<PathBuf, Notes>,
+    entries: BTreeMap<PathBuf, WrittenFiles>,
     /// Cgroups whose files could not be restored and that no job has set since.
     owed: BTreeSet<PathBuf>,
     /// Number of writes since the last search for entries of removed cgroups.
     writes: usize,
 }
 
-impl Note {
+impl WrittenFile {
     /// Returns whether a file with this value was changed by policyd alone.
     pub(super) fn is_ours(&self, now: &str) -> bool {
         let made = |wrote: &String| match (bytes(wrote), bytes(now)) {
@@ -92,15 +92,15 @@ impl Journal {
     }
 
     /// Returns the note on a file of this cgroup.
-    pub(super) fn note(&self, directory: &Path, id: u64, file: &str) -> Option<&Note> {
+    pub(super) fn note(&self, directory: &Path, id: u64, file: &str) -> Option<&WrittenFile> {
         let notes = self.entries.get(directory).filter(|notes| notes.id == id);
         notes?.files.get(file)
     }
 
     /// Notes a file. Notes of another cgroup that had this directory before are dropped.
-    pub(super) fn remember(&mut self, directory: &Path, id: u64, file: &str, note: Note) {
+    pub(super) fn remember(&mut self, directory: &Path, id: u64, file: &str, note: WrittenFile) {
         let entry = self.entries.entry(directory.into());
-        let notes = entry.or_insert_with(|| Notes {
+        let notes = entry.or_insert_with(|| WrittenFiles {
             id,
             files: BTreeMap::new(),
         });
@@ -122,20 +122,20 @@ impl Journal {
     }
 
     /// Removes and returns all notes.
-    pub(super) fn take(&mut self) -> BTreeMap<PathBuf, Notes> {
+    pub(super) fn take(&mut self) -> BTreeMap<PathBuf, WrittenFiles> {
         self.owed.clear();
         std::mem::take(&mut self.entries)
     }
 
     /// Removes and returns the notes of files that could not be restored.
-    pub(super) fn take_owed(&mut self) -> BTreeMap<PathBuf, Notes> {
+    pub(super) fn take_owed(&mut self) -> BTreeMap<PathBuf, WrittenFiles> {
         let owed = std::mem::take(&mut self.owed).into_iter();
         owed.filter_map(|directory| self.entries.remove_entry(&directory))
             .collect()
     }
 
     /// Adds the notes of files that could not be restored.
-    pub(super) fn owe(&mut self, directory: PathBuf, notes: Notes) {
+    pub(super) fn owe(&mut self, directory: PathBuf, notes: WrittenFiles) {
         self.entries.insert(directory.clone(), notes);
         self.owed.insert(directory);
     }
@@ -192,21 +192,21 @@ fn is_gone(directory: &Path, id: u64) -> bool {
 
 impl Saved {
     /// Returns the directory of a cgroup and its notes.
-    fn notes(self, key: PathBuf, root: &Path) -> (PathBuf, Notes) {
+    fn notes(self, key: PathBuf, root: &Path) -> (PathBuf, WrittenFiles) {
         match self {
-            Self::Notes(mut notes) => {
+            Self::WrittenFiles(mut notes) => {
                 notes.files.retain(|file, _| FILES.contains(&file.as_str()));
                 (key, notes)
             }
             Self::Older { id, low, high, max } => {
-                let note = |before| Note {
+                let note = |before| WrittenFile {
                     before,
                     wrote: Vec::new(),
                 };
                 let values = [high, max, low].map(note);
                 let files = FILES.map(String::from).into_iter().zip(values).collect();
                 let key = root.join(key.strip_prefix("/").unwrap_or(&key));
-                (key, Notes { id, files })
+                (key, WrittenFiles { id, files })
             }
         }
     }

@@ -75,7 +75,7 @@ fn limits_are_set_and_put_back() {
 }
 
 #[test]
-fn a_crash_is_put_right() {
+fn a_crash_is_repaired() {
     let bench = Bench::new();
     let writer = bench.writer();
     bench.set(&writer, HIGH).unwrap();
@@ -126,7 +126,7 @@ fn reclaim_is_asked_for() {
 }
 
 #[test]
-fn a_journal_that_makes_no_sense_does_no_harm() {
+fn a_damaged_journal_is_ignored() {
     let bench = Bench::new();
     fs::write(bench.root.path().join("limits.json"), "{\"/web\": 3").unwrap();
     bench.writer();
@@ -134,7 +134,7 @@ fn a_journal_that_makes_no_sense_does_no_harm() {
 }
 
 #[test]
-fn what_others_set_is_left_alone() {
+fn values_of_others_are_left_alone() {
     let bench = Bench::new();
     let writer = bench.writer();
     let high = |bytes| Limits {
@@ -174,7 +174,7 @@ fn a_limit_that_others_change_becomes_theirs() {
 
 /// A limit that had the wanted value before does not belong to policyd, and stays.
 #[test]
-fn what_need_not_be_written_is_not_put_back() {
+fn unwritten_files_are_not_restored() {
     let bench = Bench::new();
     let writer = bench.writer();
     let max = Limits {
@@ -191,7 +191,7 @@ fn what_need_not_be_written_is_not_put_back() {
 /// The daemon is killed after it wrote the journal and before it wrote the file, which therefore
 /// has its original value.
 #[test]
-fn a_crash_within_a_write_is_put_right() {
+fn a_crash_within_a_write_is_repaired() {
     for (file, left) in [
         ("8192", "max"),
         ("4096", "max"),
@@ -268,7 +268,7 @@ fn a_rounded_limit_is_ours() {
 /// After the configuration was read again, values that others have set are taken over, and are the
 /// ones that are restored later.
 #[test]
-fn what_others_set_is_taken_over_anew() {
+fn a_reload_takes_over_values_of_others() {
     let bench = Bench::new();
     let writer = bench.writer();
     let set = |high, take_over| {
@@ -312,7 +312,7 @@ fn the_journal_of_an_older_version_is_undone() {
 /// Limits below one root that could not be undone stay noted while the daemon works below another
 /// root.
 #[test]
-fn another_root_does_not_lose_what_is_noted() {
+fn another_root_keeps_the_journal() {
     let bench = Bench::new();
     let writer = bench.writer();
     bench.set(&writer, HIGH).unwrap();
@@ -364,7 +364,7 @@ fn the_journal_forgets_the_dead() {
 /// A cgroup whose files belong to another user or are missing is distinguished from one that has
 /// nothing to reclaim.
 #[test]
-fn refusals_are_told_apart() {
+fn refusals_are_distinguished() {
     let bench = Bench::new();
     let writer = bench.writer();
     let ask = || {
@@ -414,7 +414,7 @@ fn a_retired_writer_sets_no_limits() {
 
 /// A file that cannot be restored at first is restored later, unless a job sets it in between.
 #[test]
-fn what_is_owed_is_put_back_later() {
+fn files_that_could_not_be_restored_are_restored_later() {
     for again in [false, true] {
         let bench = Bench::new();
         let writer = bench.writer();

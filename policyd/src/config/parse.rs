@@ -3,6 +3,8 @@
 //! The tables of the file: their keys, and the values that these accept.
 
 mod container;
+mod roots;
+mod selector;
 mod source;
 mod target;
 
@@ -47,6 +49,10 @@ fn top(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Config {
         config.status_socket = section.parsed("status_socket", socket).flatten();
     }
     config.metrics = section.parsed("metrics", |text| address(text, POLICYD_PORT));
+    if let Some(below) = section.table("runtimes") {
+        let below = section.reader.section(below, " in [runtimes]");
+        config.runtimes = Box::new(roots::roots(below));
+    }
     if let Some(below) = section.table("reclaim") {
         config.reclaim = reclaim(section.reader.section(below, " in [reclaim]"));
     }

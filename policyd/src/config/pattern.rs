@@ -54,7 +54,7 @@ impl Pattern {
         let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
         if parts.is_empty() {
             return Err(
-                "the root cgroup is no container; its weight is `default_pool_weight`".into(),
+                "the root cgroup cannot be a container; its weight is `default_pool_weight`".into(),
             );
         }
         if parts.iter().any(|part| [".", ".."].contains(part)) {
@@ -73,7 +73,8 @@ impl Pattern {
                     true => compile(&stem).ok().map(Stem::Glob),
                     false => Some(Stem::Text(stem)),
                 };
-                // Braces can contain slashes, in which case a part of the pattern is no valid glob.
+                // Braces can contain slashes, in which case a part of the pattern may not be a
+                // valid glob.
                 open |= stem.is_none();
                 stems.extend(stem);
             }
@@ -140,7 +141,7 @@ fn is_glob(text: &str) -> bool {
 fn compile(text: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(text)
         .literal_separator(true)
-        // Names of systemd's units have `\x2d` for a dash, so that the backslash is no escape.
+        // Names of systemd's units have `\x2d` for a dash, so that a backslash does not escape.
         .backslash_escape(false)
         .build()
         .map_err(|error| error.to_string())?;
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leads_to_a_match_is_followed() {
+    fn only_ancestors_of_matches_are_followed() {
         let leads = |text: &str, path: &str| pattern(text).leads(path);
         assert!(leads("/a/b/c", "") && leads("/a/b/c", "/a") && leads("/a/b/c", "/a/b"));
         assert!(!leads("/a/b/c", "/a/b/c") && !leads("/a/b/c", "/b") && !leads("/a/b/c", "/a/c"));
@@ -247,7 +248,7 @@ mod tests {
 
         /// Every ancestor of a matching path leads to it, so that a scan finds it.
         #[test]
-        fn what_matches_is_led_to(
+        fn ancestors_of_every_match_are_followed(
             parts in prop::collection::vec("[ab*?]{1,2}|[*][*]|[{]a,b[}]|[{]a/b,b[}]|[\\[]ab[\\]]", 1..5),
             path in "(/[ab]{1,2}){1,6}",
         ) {

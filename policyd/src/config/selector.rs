@@ -5,7 +5,7 @@
 use super::Pattern;
 use crate::discovery::{Identity, Reference, Runtime, place};
 use globset::{GlobBuilder, GlobMatcher};
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// A name, or a glob of names, in which `*` stands for any characters.
 #[derive(Clone)]
@@ -66,6 +66,8 @@ pub enum Selector {
         pod: Name,
         /// The container; all of the pod if absent.
         container: Option<Name>,
+        /// Annotations that the pod must have.
+        annotations: BTreeMap<String, Name>,
     },
     /// `docker`, `podman`, `containerd`, `lxc`: by the name the runtime's own tools show.
     Runtime(Runtime, Name),
@@ -101,7 +103,11 @@ impl Selector {
     }
 
     /// Parses `pod` (`name` or `namespace/name`) and `pod_container`.
-    pub fn pod(pod: &str, container: Option<&str>) -> Result<Self, String> {
+    pub fn pod(
+        pod: &str,
+        container: Option<&str>,
+        annotations: BTreeMap<String, Name>,
+    ) -> Result<Self, String> {
         let (namespace, pod) = match pod.split_once('/') {
             Some((namespace, pod)) => (Some(Name::parse(namespace)?), pod),
             None => (None, pod),
@@ -110,6 +116,7 @@ impl Selector {
             namespace,
             pod: Name::parse(pod)?,
             container: container.map(Name::parse).transpose()?,
+            annotations,
         })
     }
 
@@ -121,12 +128,18 @@ impl Selector {
                 namespace,
                 pod,
                 container,
+                annotations,
             } => {
                 let part = |name: &Option<Name>| {
                     name.as_ref()
                         .map_or_else(|| "*".into(), |name| name.text.clone())
                 };
-                format!("pod {}/{}/{}", part(namespace), pod.text, part(container))
+                let annotations = annotations.iter();
+                let annotations: String = annotations
+                    .map(|(key, value)| format!(" {key}={}", value.text))
+                    .collect();
+                let (namespace, container) = (part(namespace), part(container));
+                format!("pod {namespace}/{}/{container}{annotations}", pod.text)
             }
             Self::Runtime(runtime, name) => format!("{} {}", runtime.word(), name.text),
             Self::Unit(name) => name.text.clone(),
@@ -143,6 +156,14 @@ impl Selector {
             Self::Pod { .. } => true,
             Self::Runtime(_, name) | Self::Unit(name) => name.glob.is_some(),
             Self::UserUnit { user, unit } => user.glob.is_some() || unit.glob.is_some(),
+        }
+    }
+
+    /// Returns whether it has the name of one container, unit or pod, and no glob in its place.
+    pub fn is_literal(&self) -> bool {
+        match self {
+            Self::Pod { pod, .. } => pod.glob.is_none(),
+            _ => !self.is_glob(),
         }
     }
 
@@ -192,6 +213,7 @@ impl Selector {
                 namespace,
                 pod,
                 container,
+                annotations,
             } => identity.and_then(|one| one.pod.as_ref()).is_some_and(|of| {
                 namespace
                     .as_ref()
@@ -200,6 +222,10 @@ impl Selector {
                     && container
                         .as_ref()
                         .is_none_or(|name| name.matches(&of.container))
+                    && annotations.iter().all(|(key, name)| {
+                        let value = of.annotations.get(key);
+                        value.is_some_and(|value| name.matches(value))
+                    })
             }),
         }
     }
@@ -263,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn runtimes_are_told_apart() {
+    fn runtimes_are_distinguished() {
         let web = Selector::Runtime(Runtime::Docker, Name::parse("web*").unwrap());
         assert!(web.matches("/x", Some(&identity(Runtime::Docker, "web-1"))));
         assert!(!web.matches("/x", Some(&identity(Runtime::Podman, "web-1"))));
@@ -279,18 +305,28 @@ mod tests {
             namespace: "shop".into(),
             name: "web-0".into(),
             container: "nginx".into(),
+            annotations: BTreeMap::from([("class".into(), "gold".into())]),
         });
-        let matches = |pod: &str, container: Option<&str>| {
-            let pod = Selector::pod(pod, container).unwrap();
+        let with = |pod: &str, container: Option<&str>, annotations: &[(&str, &str)]| {
+            let annotations = annotations.iter();
+            let annotations =
+                annotations.map(|(key, name)| ((*key).into(), Name::parse(name).unwrap()));
+            let pod = Selector::pod(pod, container, annotations.collect()).unwrap();
             pod.matches("/x", Some(&one))
         };
+        let matches = |pod: &str, container: Option<&str>| with(pod, container, &[]);
         assert!(matches("web-*", None) && matches("shop/web-0", Some("nginx")));
         assert!(!matches("other/web-0", None) && !matches("web-0", Some("sidecar")));
+        let class = |name: &str| with("shop/*", None, &[("class", name)]);
+        assert!(class("gold") && class("g*") && !class("silver"));
+        assert!(!with("*", None, &[("class", "gold"), ("tier", "*")]));
+        assert!(!with("other/*", None, &[("class", "gold")]));
     }
 
     #[test]
     fn nonsense_is_refused() {
         assert!(Selector::unit("a/b").is_err() && Selector::unit("a[").is_err());
-        assert!(Selector::pod("a/", None).is_err() && Selector::pod("", None).is_err());
+        assert!(Selector::pod("a/", None, BTreeMap::new()).is_err());
+        assert!(Selector::pod("", None, BTreeMap::new()).is_err());
     }
 }

@@ -24,9 +24,9 @@ const SCOPES: [(&str, Runtime); 6] = [
 ];
 
 impl Reference {
-    /// Returns the container of a cgroup. Cgroups within containers are no containers, nor are
-    /// helpers beside them (`libpod-conmon-…`), nor cgroups that a user or a service creates below
-    /// its own.
+    /// Returns the container of a cgroup. Cgroups within containers are not containers themselves,
+    /// nor are helpers beside them (`libpod-conmon-…`), nor cgroups that a user or a service
+    /// creates below its own.
     pub fn of(cgroup: &str) -> Option<Self> {
         let (way, last) = cgroup.rsplit_once('/')?;
         let of = |runtime, id: &str| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_container_is_none() {
+    fn other_cgroups_are_no_containers() {
         for path in [
             "/",
             "",

@@ -2,24 +2,29 @@
 
 //! Reads the names of containers from the runtimes' own files.
 
-use super::{Identity, Pod, Reference, Runtime};
-use crate::regular;
+use super::{Identity, Reference, Runtime, bundle::Bundle, named};
+use crate::{
+    config::{Config, Roots},
+    regular,
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     fs,
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-/// The files of the runtimes below a root directory.
+/// The files of the runtimes.
 #[derive(Clone, Debug)]
 pub struct Runtimes {
-    root: PathBuf,
+    roots: Roots,
+    /// The annotations of pods that are kept. All of them would take much memory.
+    annotations: BTreeSet<String>,
     /// Podman's lists of all containers, by their paths. They are kept because they are long, and
     /// each container needs them.
-    lists: HashMap<String, List>,
+    lists: HashMap<PathBuf, List>,
 }
 
 /// A list, with the version of the file that was read.
@@ -36,6 +41,12 @@ type Version = (u64, u64, i64, i64);
 /// The longest file that is read, which is more than any runtime writes.
 const LONGEST: u64 = 4 << 20;
 
+/// The directory of bundles in a state directory of containerd.
+const TASKS: &str = "io.containerd.runtime.v2.task";
+/// The end of the names of directories in a storage, one for each storage driver:
+/// `overlay-containers`, `vfs-containers`, …
+const STORAGE_END: &str = "-containers";
+
 /// Docker's state of a container.
 #[derive(Deserialize)]
 struct DockerState {
@@ -51,20 +62,40 @@ struct StorageEntry {
     names: Vec<String>,
 }
 
-/// Those fields of an OCI bundle's configuration that are used.
-#[derive(Deserialize)]
-struct Bundle {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-}
-
 impl Runtimes {
-    /// Creates the runtimes whose files are below a root. Tests pass a directory of their own.
-    pub fn new(root: &Path) -> Self {
+    /// Creates the runtimes whose files are where the file says, below the root of a machine.
+    /// Tests pass a directory of their own.
+    pub fn new(root: &Path, config: &Config) -> Self {
         Self {
-            root: root.into(),
+            roots: config.runtimes.below(root),
+            annotations: config.annotations().map(Into::into).collect(),
             lists: HashMap::new(),
         }
+    }
+
+    /// Returns why the files of a runtime cannot be read, for each of its directories. There is no
+    /// obstacle if one of these can be read; LXC has no files.
+    pub fn obstacles(&self, runtime: Runtime) -> Vec<(PathBuf, io::Error)> {
+        let (roots, below) = match runtime {
+            Runtime::Containerd => (&self.roots.containerd, Some(TASKS)),
+            Runtime::Crio => (&self.roots.crio, None),
+            Runtime::Docker => (&self.roots.docker, Some("containers")),
+            Runtime::Lxc => return Vec::new(),
+            Runtime::Podman => (&self.roots.podman, None),
+        };
+        let mut obstacles = Vec::new();
+        for root in roots {
+            let directory = below.map_or_else(|| root.clone(), |below| root.join(below));
+            match fs::read_dir(&directory) {
+                Ok(_) if below.is_some() || !storages(root).is_empty() => return Vec::new(),
+                Ok(_) => {
+                    let storages = root.join(format!("*{STORAGE_END}"));
+                    obstacles.push((storages, io::ErrorKind::NotFound.into()));
+                }
+                Err(error) => obstacles.push((directory, error)),
+            }
+        }
+        obstacles
     }
 
     /// Returns the identity of a cgroup's container, or `None` if no file has it (yet).
@@ -80,25 +111,26 @@ impl Runtimes {
     }
 
     fn docker(&self, id: String) -> Option<Identity> {
-        let path = format!("var/lib/docker/containers/{id}/config.v2.json");
-        let state: DockerState = self.read(&path)?;
+        let file = |root: &PathBuf| root.join("containers").join(&id).join("config.v2.json");
+        let mut states = self.roots.docker.iter().map(file);
+        let state: DockerState = states.find_map(|path| read(&path))?;
         let name = state.name.trim_start_matches('/').to_owned();
         Some(named(Runtime::Docker, id, name))
     }
 
     fn podman(&mut self, id: String) -> Option<Identity> {
-        // There is one directory for each storage driver: `overlay-containers`, `vfs-containers`, …
-        for storage in ["var/lib/containers/storage", "run/containers/storage"] {
-            for directory in self.list(storage) {
-                if !directory.ends_with("-containers") {
-                    continue;
-                }
-                for file in ["containers.json", "volatile-containers.json"] {
-                    let names = self.names(format!("{storage}/{directory}/{file}"));
-                    if let Some(name) = names.and_then(|names| names.get(&id)) {
-                        let name = name.clone().unwrap_or_else(|| id.clone());
-                        return Some(named(Runtime::Podman, id, name));
-                    }
+        let storages: Vec<PathBuf> = self
+            .roots
+            .podman
+            .iter()
+            .flat_map(|root| storages(root))
+            .collect();
+        for storage in storages {
+            for file in ["containers.json", "volatile-containers.json"] {
+                let names = self.names(storage.join(file));
+                if let Some(name) = names.and_then(|names| names.get(&id)) {
+                    let name = name.clone().unwrap_or_else(|| id.clone());
+                    return Some(named(Runtime::Podman, id, name));
                 }
             }
         }
@@ -106,13 +138,13 @@ impl Runtimes {
     }
 
     /// Returns the names in a list of podman's, which is read again if it has changed.
-    fn names(&mut self, path: String) -> Option<&HashMap<String, Option<String>>> {
-        let file = fs::symlink_metadata(self.root.join(&path)).ok()?;
+    fn names(&mut self, path: PathBuf) -> Option<&HashMap<String, Option<String>>> {
+        let file = fs::symlink_metadata(&path).ok()?;
         let version = (file.ino(), file.len(), file.mtime(), file.mtime_nsec());
         let known = self.lists.get(&path);
         if known.is_none_or(|list| list.version != version) {
             self.lists.remove(&path);
-            let entries: Vec<StorageEntry> = self.read(&path)?;
+            let entries: Vec<StorageEntry> = read(&path)?;
             let names = entries.into_iter();
             let names = names.map(|entry| (entry.id, entry.names.into_iter().next()));
             let list = List {
@@ -125,92 +157,47 @@ impl Runtimes {
     }
 
     fn containerd(&self, id: String) -> Option<Identity> {
-        const TASKS: &str = "run/containerd/io.containerd.runtime.v2.task";
-        let bundle: Bundle = self
-            .list(TASKS)
-            .into_iter()
-            .find_map(|namespace| self.read(&format!("{TASKS}/{namespace}/{id}/config.json")))?;
-        let annotation = |key: &str| bundle.annotations.get(key).cloned();
-        let cri = |key: &str| annotation(&format!("io.kubernetes.cri.{key}"));
-        let sandbox = cri("container-type").as_deref() == Some("sandbox");
-        let pod = || {
-            Some(Pod {
-                namespace: cri("sandbox-namespace")?,
-                name: cri("sandbox-name")?,
-                container: cri("container-name")?,
-            })
-        };
-        let pod = if sandbox { None } else { pod() };
-        let name = pod
-            .as_ref()
-            .map(|pod| pod.container.clone())
-            .or_else(|| annotation("nerdctl/name"))
-            .unwrap_or_else(|| id.clone());
-        Some(Identity {
-            pod,
-            ..named(Runtime::Containerd, id, name)
-        })
+        let roots = self.roots.containerd.iter();
+        let mut namespaces = roots.flat_map(|root| list(&root.join(TASKS)));
+        let bundle: Bundle =
+            namespaces.find_map(|namespace| read(&namespace.join(&id).join("config.json")))?;
+        Some(bundle.of_containerd(id, &self.annotations))
     }
 
     fn crio(&self, id: String) -> Option<Identity> {
-        const STORAGE: &str = "run/containers/storage";
-        let bundle: Bundle = self.list(STORAGE).into_iter().find_map(|directory| {
-            self.read(&format!("{STORAGE}/{directory}/{id}/userdata/config.json"))
-        })?;
-        let annotation = |key: &str| {
-            bundle
-                .annotations
-                .get(&format!("io.kubernetes.{key}"))
-                .cloned()
-        };
-        let sandbox = annotation("cri-o.ContainerType").as_deref() == Some("sandbox");
-        let pod = || {
-            Some(Pod {
-                namespace: annotation("pod.namespace")?,
-                name: annotation("pod.name")?,
-                container: annotation("container.name")?,
-            })
-        };
-        let pod = if sandbox { None } else { pod() };
-        let name = pod
-            .as_ref()
-            .map_or_else(|| id.clone(), |pod| pod.container.clone());
-        Some(Identity {
-            pod,
-            ..named(Runtime::Crio, id, name)
-        })
+        let mut storages = self.roots.crio.iter().flat_map(|root| storages(root));
+        let bundle: Bundle =
+            storages.find_map(|storage| read(&storage.join(&id).join("userdata/config.json")))?;
+        Some(bundle.of_crio(id, &self.annotations))
     }
+}
 
-    /// Returns the sorted names in a directory; none if it cannot be read.
-    fn list(&self, directory: &str) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.root.join(directory)) else {
-            return Vec::new();
-        };
-        let names = entries.flatten().map(|entry| entry.file_name());
-        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
-        names.sort_unstable();
-        names
-    }
+/// Returns the directories of a storage that have containers, one for each storage driver.
+fn storages(root: &Path) -> Vec<PathBuf> {
+    let is_storage = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.ends_with(STORAGE_END))
+    };
+    list(root).into_iter().filter(is_storage).collect()
+}
 
-    /// Reads a JSON file. Returns `None` for anything but a regular file, and for one that is too
-    /// long, incomplete or of another form.
-    fn read<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
-        let text = read_bounded(&self.root.join(path)).ok()?;
-        serde_json::from_slice(&text).ok()
-    }
+/// Returns the sorted paths of what is in a directory; none if it cannot be read.
+fn list(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// Reads a JSON file. Returns `None` for anything but a regular file, and for one that is too long,
+/// incomplete or of another form.
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let text = read_bounded(path).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     regular::open(path)?.take(LONGEST).read_to_end(&mut text)?;
     Ok(text)
-}
-
-fn named(runtime: Runtime, id: String, name: String) -> Identity {
-    Identity {
-        runtime,
-        id,
-        name,
-        pod: None,
-    }
 }

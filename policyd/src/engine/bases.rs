@@ -3,13 +3,14 @@
 //! The shares that containers and the default pool have before anything is measured.
 
 use super::{
-    damper::Shares,
+    damper::{Shares, WEIGHT_SUM},
     fair::{self, Asked, Fair},
     matches::Matches,
     quantity::{Pages, Share},
 };
 use crate::config::{Container, Priority, Store};
 use ddabi::pool::DEFAULT_WEIGHT;
+use ddnl::Pool;
 use std::collections::BTreeMap;
 
 /// Key of the default pool among the containers.
@@ -117,7 +118,28 @@ impl Base {
 }
 
 /// The smallest budget that steps and floors are computed with.
-pub(super) const LEAST_BUDGET: Share = Share(0.01);
+const LEAST_BUDGET: Share = Share(0.01);
+
+/// Returns the largest part of the budget that moves in an interval.
+pub(super) fn most_step(matches: Matches<'_>, budget: Share) -> Share {
+    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
+}
+
+/// Returns the weights of the containers in a tier, or `None` if no daemon has decided them: those
+/// that a daemon decides add up to [`WEIGHT_SUM`], together with the one of the default pool.
+pub(super) fn weights_in_force<'a>(
+    matches: Matches<'a>,
+    pools: &BTreeMap<&str, &Pool>,
+    (is_in_tier, weight): (impl Fn(Store) -> bool, impl Fn(&Pool) -> u32),
+    default: u32,
+) -> Option<Vec<(&'a String, &'a Container, u32)>> {
+    let in_tier = matches.iter().filter(|(_, it)| is_in_tier(it.store));
+    let weights =
+        in_tier.map(|(cgroup, it)| Some((cgroup, it, weight(pools.get(cgroup.as_str())?))));
+    let weights: Vec<_> = weights.collect::<Option<_>>()?;
+    let sum = weights.iter().map(|(.., weight)| weight).sum::<u32>() + default;
+    (sum == WEIGHT_SUM).then_some(weights)
+}
 
 /// Returns whether the controller decides a container's share.
 pub(super) fn takes_part(container: &Container) -> bool {

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_apart() {
+    fn servers_are_distinguished() {
         let busy = Rates {
             wanted: 500.0,
             ..Rates::default()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn one_look_makes_no_character() {
+    fn one_measurement_does_not_change_the_character() {
         let mut observer = Observer::default();
         for times in 0..3 {
             assert_eq!(observer.character(), Character::Mixed, "{times}");

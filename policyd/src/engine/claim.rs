@@ -116,10 +116,10 @@ impl Claim {
     }
 }
 
-type Of = fn(&mut Limits) -> &mut Option<u64>;
+type Getter = fn(&mut Limits) -> &mut Option<u64>;
 
 /// The files of limits.
-const FILES: [(&str, Of); 3] = [
+const FILES: [(&str, Getter); 3] = [
     ("memory.low", |limits| &mut limits.low),
     ("memory.high", |limits| &mut limits.high),
     ("memory.max", |limits| &mut limits.max),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_change_is_theirs_until_it_is_changed_back() {
+    fn files_that_others_changed_are_left_alone_until_changed_back() {
         let mut claim = Claim::new(1, high(NONE));
         claim.set = high(8192);
         claim.observe("/web", &high(8192));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_takes_over_what_is_looser_only() {
+    fn a_reload_takes_over_only_looser_limits() {
         for (theirs, wish) in [(9000, high(4096)), (2048, Limits::default())] {
             let mut claim = Claim::new(1, high(NONE));
             claim.set = high(8192);

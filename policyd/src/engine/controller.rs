@@ -11,14 +11,14 @@
 
 use super::{
     Time,
-    bases::{Bases, DEFAULT, LEAST_BUDGET, takes_part},
+    bases::{Bases, DEFAULT, most_step, takes_part, weights_in_force},
     curve::Curve,
-    damper::{Damper, WEIGHT_SUM},
+    damper::Damper,
     division::{Division, Whole},
     help::Belief,
     matches::Matches,
     member::Member,
-    quantity::{Pages, Share},
+    quantity::Pages,
     ruling::{Ruling, Verdict},
     sample::Sample,
     ssd::SsdShares,
@@ -94,18 +94,9 @@ impl Controller {
         let Some(default) = default_pool.filter(|_| self.damper.shares().is_empty()) else {
             return;
         };
-        let weight = |(cgroup, container)| {
-            let cgroup: &String = cgroup;
-            Some((cgroup, container, pools.get(cgroup.as_str())?.weight))
-        };
-        let of_tier = matches.iter().filter(|(_, it)| it.store != Store::Ssd);
-        let present: Option<Vec<(&String, &Container, u32)>> = of_tier.map(weight).collect();
+        let (in_tier, weight) = (|store| store != Store::Ssd, |pool: &Pool| pool.weight);
+        let present = weights_in_force(matches, pools, (in_tier, weight), default.weight);
         let Some(present) = present else { return };
-        let sum = present.iter().map(|(.., weight)| weight).sum::<u32>() + default.weight;
-        if sum != WEIGHT_SUM {
-            // Others made these pools.
-            return;
-        }
         let mut weights: BTreeMap<String, f64> = present
             .into_iter()
             .filter(|(_, container, _)| takes_part(container))
@@ -256,11 +247,6 @@ impl Controller {
     pub(super) const fn feasible(&self) -> Option<bool> {
         self.feasible
     }
-}
-
-/// Returns the largest part of the budget that moves in an interval.
-fn most_step(matches: Matches<'_>, budget: Share) -> Share {
-    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
 }
 
 /// Logs whether the store is believed to help a container.

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_the_module_samples_the_whole_is_what_came_back() {
+    fn sampled_hit_ratios_are_relative_to_repeated_reads() {
         let points = [(100, 300), (400, 600)];
         let curve = Curve::of_pool(&pool(9_000, 20, &points)).unwrap();
         assert_eq!(curve.hit_ratio(Pages(100.0)), 0.5);

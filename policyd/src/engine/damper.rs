@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn small_wishes_move_nothing() {
+    fn small_differences_move_no_shares() {
         let mut damper = damper(&[0.5, 0.5]);
         for _ in 0..20 {
             assert!(!damper.step(wanted(&[0.55, 0.45]), |_| false, Share(0.15)));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_keeps_proportions() {
+    fn remaining_containers_keep_proportions() {
         let mut damper = damper(&[0.6, 0.3, 0.1]);
         damper.fit(&fair(&[1.0, 1.0]), Share(0.5));
         assert!((damper.share("/0").0 / damper.share("/1").0 - 2.0).abs() < 1e-9);

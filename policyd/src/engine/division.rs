@@ -10,7 +10,7 @@ use super::{
     member::Member,
     quantity::{Pages, Share},
     ruling::Ruling,
-    spare::{self, Taker},
+    spare::{self, Candidate},
     split::{self, Demand, Need, Split},
 };
 use crate::config::{Amount, Container};
@@ -28,7 +28,7 @@ pub(super) struct Whole {
 }
 
 /// A container that gets a part.
-struct Party<'a> {
+struct Claimant<'a> {
     cgroup: &'a String,
     container: &'a Container,
     member: &'a Member,
@@ -38,7 +38,7 @@ struct Party<'a> {
 /// A division between the parties. Vectors of sizes have their order.
 pub(super) struct Division<'a> {
     whole: Whole,
-    parties: Vec<Party<'a>>,
+    parties: Vec<Claimant<'a>>,
     demands: Vec<Demand<'a>>,
     /// The sizes that serve the targets.
     split: Split,
@@ -65,15 +65,15 @@ impl<'a> Division<'a> {
         let controlled = matches
             .iter()
             .filter(|(_, container)| takes_part(container));
-        let party = |(cgroup, container): (&'a String, &'a Container)| Party {
+        let party = |(cgroup, container): (&'a String, &'a Container)| Claimant {
             cgroup,
             container,
             member: member(cgroup),
             has: has(cgroup),
         };
-        let parties: Vec<Party<'a>> = controlled.map(party).collect();
+        let parties: Vec<Claimant<'a>> = controlled.map(party).collect();
         let smallest = SMALLEST.min(Share(config.floors / parties.len().max(1) as f64));
-        let demand = |party: &Party<'a>| party.demand(whole.pages, smallest);
+        let demand = |party: &Claimant<'a>| party.demand(whole.pages, smallest);
         let demands: Vec<Demand<'a>> = parties.iter().map(demand).collect();
         Self {
             split: split::split(whole.free(), &demands, config.margin),
@@ -96,7 +96,7 @@ impl<'a> Division<'a> {
 
     /// Returns the verdict on each container.
     pub(super) fn rulings(&self) -> BTreeMap<String, Ruling> {
-        let ruling = |(at, party): (usize, &Party<'_>)| {
+        let ruling = |(at, party): (usize, &Claimant<'_>)| {
             let is_late = self.split.levels[at].is_some_and(|level| level.0 > 0.0);
             let ruling = Ruling::of(
                 party.container,
@@ -112,7 +112,7 @@ impl<'a> Division<'a> {
 
     /// Returns whether there is enough for all targets, if there are any.
     pub(super) fn is_enough(&self) -> Option<bool> {
-        let has_target = |party: &Party<'_>| party.container.target.is_some();
+        let has_target = |party: &Claimant<'_>| party.container.target.is_some();
         let has_targets = self.parties.iter().any(has_target);
         has_targets.then_some(self.split.feasible)
     }
@@ -148,9 +148,11 @@ impl<'a> Division<'a> {
     fn best(&self) -> (Vec<Pages>, Pages) {
         let kept: Vec<Pages> = (0..self.parties.len()).map(|at| self.kept(at)).collect();
         let spare = self.whole.free() - kept.iter().copied().sum();
-        let takers = kept.iter().enumerate();
-        let takers: Vec<Taker<'_>> = takers.map(|(at, size)| self.taker(at, *size)).collect();
-        spare::give(self.whole.pages, spare.max(Pages::ZERO), &takers)
+        let candidates = kept.iter().enumerate();
+        let candidates: Vec<Candidate<'_>> = candidates
+            .map(|(at, size)| self.candidate(at, *size))
+            .collect();
+        spare::give(self.whole.pages, spare.max(Pages::ZERO), &candidates)
     }
 
     /// Returns the least size that a container keeps. Needs are estimates, so that no container is
@@ -165,11 +167,11 @@ impl<'a> Division<'a> {
         }
     }
 
-    fn taker(&self, at: usize, size: Pages) -> Taker<'_> {
-        let Party {
+    fn candidate(&self, at: usize, size: Pages) -> Candidate<'_> {
+        let Claimant {
             container, member, ..
         } = &self.parties[at];
-        Taker {
+        Candidate {
             size,
             ceiling: self.demands[at].ceiling,
             worth: container.rank().worth(),
@@ -202,7 +204,7 @@ impl Whole {
     }
 }
 
-impl<'a> Party<'a> {
+impl<'a> Claimant<'a> {
     /// Returns its demand on the VM's pages. It gets at least the part `smallest`.
     fn demand(&self, pages: Pages, smallest: Share) -> Demand<'a> {
         let (container, member, has) = (self.container, self.member, self.has);

@@ -49,8 +49,8 @@ pub(super) struct Help {
     promise: f64,
 }
 
-/// A measurement of a container.
-pub(super) struct Look<'a> {
+/// The state of a container at a measurement.
+pub(super) struct Snapshot<'a> {
     pub(super) misses_target: bool,
     pub(super) response: &'a Response,
     /// Its entitlement, and the pages that it holds.
@@ -101,18 +101,18 @@ impl Plateau {
 
 impl Help {
     /// Handles a measurement. Returns whether the kind of belief has changed.
-    pub(super) fn observe(&mut self, look: &Look<'_>) -> bool {
+    pub(super) fn observe(&mut self, now: &Snapshot<'_>) -> bool {
         let before = self.belief;
-        let moved = Pages((look.entitled - self.entitled).0.abs());
+        let moved = Pages((now.entitled - self.entitled).0.abs());
         let stays = moved <= self.entitled * STAYS;
-        self.stuck = if stays && look.misses_target && look.contended {
+        self.stuck = if stays && now.misses_target && now.contended {
             self.stuck + 1
         } else {
             0
         };
-        self.entitled = look.entitled;
-        self.belief = if look.misses_target {
-            self.doubt(look)
+        self.entitled = now.entitled;
+        self.belief = if now.misses_target {
+            self.doubt(now)
         } else {
             self.trials = 0;
             Belief::Helps
@@ -121,26 +121,26 @@ impl Help {
     }
 
     /// Returns the belief after a measurement at which the target is missed.
-    fn doubt(&mut self, look: &Look<'_>) -> Belief {
+    fn doubt(&mut self, now: &Snapshot<'_>) -> Belief {
         match self.belief {
-            Belief::Helps => self.helps(look),
-            Belief::TriesLess { from, looks } => self.tries_less(from, looks, look),
-            Belief::NoHelp { keeps, rest } => self.rests(keeps, rest, look),
-            Belief::TriesMore { keeps, most, left } => self.tries_more(keeps, most, left, look),
+            Belief::Helps => self.helps(now),
+            Belief::TriesLess { from, looks } => self.tries_less(from, looks, now),
+            Belief::NoHelp { keeps, rest } => self.rests(keeps, rest, now),
+            Belief::TriesMore { keeps, most, left } => self.tries_more(keeps, most, left, now),
         }
     }
 
     /// Continues [`Belief::Helps`], until the target has been missed at one share for long.
-    fn helps(&mut self, look: &Look<'_>) -> Belief {
+    fn helps(&mut self, now: &Snapshot<'_>) -> Belief {
         if self.stuck < STUCK << self.trials.min(MOST_DOUBLINGS) {
             return Belief::Helps;
         }
-        match look.response.plateau() {
-            Some(flat) if flat.is_conclusive() => self.no_help(flat.start, look),
+        match now.response.plateau() {
+            Some(flat) if flat.is_conclusive() => self.no_help(flat.start, now),
             // Smaller shares are known to be worse.
             Some(flat) if flat.is_edge => Belief::Helps,
-            Some(_) if look.turn => Belief::TriesLess {
-                from: look.used,
+            Some(_) if now.turn => Belief::TriesLess {
+                from: now.used,
                 looks: 0,
             },
             _ => Belief::Helps,
@@ -148,13 +148,13 @@ impl Help {
     }
 
     /// Continues [`Belief::TriesLess`].
-    fn tries_less(&mut self, from: Pages, looks: u32, look: &Look<'_>) -> Belief {
-        match look.response.plateau() {
-            Some(flat) if flat.is_conclusive() => self.no_help(flat.start, look),
+    fn tries_less(&mut self, from: Pages, looks: u32, now: &Snapshot<'_>) -> Belief {
+        match now.response.plateau() {
+            Some(flat) if flat.is_conclusive() => self.no_help(flat.start, now),
             // The trial has lasted long enough at a clearly smaller share, and the cost has not
             // changed.
             Some(flat) if !flat.is_edge && looks >= TRIAL && flat.start < from * GAVE => {
-                self.no_help(flat.start, look)
+                self.no_help(flat.start, now)
             }
             flat if flat.as_ref().is_none_or(|flat| !flat.is_edge) && looks < TRIAL => {
                 let looks = looks + 1;
@@ -171,16 +171,16 @@ impl Help {
 
     /// Continues [`Belief::NoHelp`]: a larger share is tried after `rest` measurements, or if the
     /// curve promises a gain.
-    fn rests(&mut self, keeps: Pages, rest: u32, look: &Look<'_>) -> Belief {
-        let flat = look.response.plateau().map_or(keeps, |flat| flat.start);
+    fn rests(&mut self, keeps: Pages, rest: u32, now: &Snapshot<'_>) -> Belief {
+        let flat = now.response.plateau().map_or(keeps, |flat| flat.start);
         let keeps = keeps.min(flat);
-        let promises = (look.gain)(keeps) > self.promise + PROMISE;
+        let promises = (now.gain)(keeps) > self.promise + PROMISE;
         if rest == 0 || promises {
-            let reach = look.step * f64::from(self.trials + 1).min(MOST_STEPS);
-            self.promise = (look.gain)(keeps).max(self.promise);
+            let reach = now.step * f64::from(self.trials + 1).min(MOST_STEPS);
+            self.promise = (now.gain)(keeps).max(self.promise);
             return Belief::TriesMore {
                 keeps,
-                most: if promises { look.pages } else { keeps + reach },
+                most: if promises { now.pages } else { keeps + reach },
                 left: TRIAL,
             };
         }
@@ -189,22 +189,22 @@ impl Help {
     }
 
     /// Continues [`Belief::TriesMore`].
-    fn tries_more(&mut self, keeps: Pages, most: Pages, left: u32, look: &Look<'_>) -> Belief {
-        if look.response.is_better_than(keeps) {
+    fn tries_more(&mut self, keeps: Pages, most: Pages, left: u32, now: &Snapshot<'_>) -> Belief {
+        if now.response.is_better_than(keeps) {
             self.trials = 0;
             self.stuck = 0;
             return Belief::Helps;
         }
         if left == 0 {
             self.trials += 1;
-            return self.no_help(keeps, look);
+            return self.no_help(keeps, now);
         }
         let left = left - 1;
         Belief::TriesMore { keeps, most, left }
     }
 
-    fn no_help(&mut self, keeps: Pages, look: &Look<'_>) -> Belief {
-        self.promise = (look.gain)(keeps);
+    fn no_help(&mut self, keeps: Pages, now: &Snapshot<'_>) -> Belief {
+        self.promise = (now.gain)(keeps);
         Belief::NoHelp {
             keeps,
             rest: (PAUSE << self.trials.min(MOST_DOUBLINGS)).min(LONGEST),

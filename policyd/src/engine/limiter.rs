@@ -8,7 +8,7 @@ use super::{
     character::Character,
     claim::Claim,
     memory::{Limits, Managed, Memory},
-    nest::{self, Inner},
+    nest::{self, Nested},
     protection::{self, Protection},
     retry::Retries,
     round::Round,
@@ -127,7 +127,7 @@ impl Limiter {
         round: &Round<'_>,
         cgroup: &str,
         container: &Container,
-        inner: Option<&Inner>,
+        inner: Option<&Nested>,
     ) -> Option<Managed> {
         let member = round.controller.member(cgroup)?;
         let rates = member.rates.as_ref()?;

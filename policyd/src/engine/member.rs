@@ -7,7 +7,7 @@ use super::{
     character::{Character, Observer},
     curve::Curve,
     goal::{self, Goal},
-    help::{Belief, Help, Look},
+    help::{Belief, Help, Snapshot},
     quantity::{Cost, Pages},
     rates::{Last, Rates},
     read_time::ReadTimes,
@@ -259,7 +259,7 @@ impl Member {
     pub(super) fn doubt(&mut self, pages: Pages, step: Pages, contended: bool, turn: bool) -> bool {
         let Some(used) = self.used else { return false };
         let curve = self.curve.as_ref();
-        let look = Look {
+        let now = Snapshot {
             misses_target: self.is_too_small(),
             response: &self.response,
             entitled: self.entitled,
@@ -270,7 +270,7 @@ impl Member {
             contended,
             turn,
         };
-        self.help.observe(&look)
+        self.help.observe(&now)
     }
 }
 

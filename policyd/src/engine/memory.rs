@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn with_room_nothing_is_limited() {
+    fn without_shortage_there_are_no_limits() {
         let mut memory = Memory::default();
         memory.decide(&machine(3 * GIB), &pair(false));
         assert_eq!(memory.limits("/web"), Limits::default());
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_of_readers_is_no_help_to_who_swaps() {
+    fn cache_of_readers_does_not_help_swapping_containers() {
         // All available memory is the web server's page cache.
         let mut memory = Memory::default();
         memory.decide(&machine(3 * GIB), &pair(true));
@@ -328,7 +328,7 @@ mod tests {
     /// Memory that a step asked for and did not get counts as memory that the container cannot
     /// give.
     #[test]
-    fn who_does_not_give_is_not_asked_again_at_once() {
+    fn containers_that_gave_nothing_are_left_alone_for_some_time() {
         let mut memory = Memory::default();
         let mut highs = Vec::new();
         for _ in 0..=REST {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_to_wait_gets_some_back() {
+    fn containers_whose_tasks_wait_get_some_memory_back() {
         let mut memory = Memory::default();
         let mut all = pair(false);
         let mut squeeze = |memory: &mut Memory, waits: f64| {
@@ -434,7 +434,7 @@ mod tests {
 
         /// No limit is below what a container cannot give.
         #[test]
-        fn what_cannot_be_given_is_safe(
+        fn limits_never_reach_memory_that_cannot_be_given(
             looks in prop::collection::vec(
                 (0..8 * GIB, 0..4 * GIB, 0..4 * GIB, any::<[bool; 2]>(), 0.0..100.0f64),
                 1..30,

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     known: BTreeMap<String, Identity>,
-    open: BTreeMap<String, Open>,
+    open: BTreeMap<String, Query>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct Query {
     at: Time,
     pause: Time,
 }
@@ -36,7 +36,7 @@ impl Names {
     pub(super) fn appeared(&mut self, now: Time, cgroup: &str) {
         self.known.remove(cgroup);
         if Reference::of(cgroup).is_some() {
-            let open = Open {
+            let open = Query {
                 at: now,
                 pause: FIRST_PAUSE,
             };
@@ -56,6 +56,17 @@ impl Names {
         self.open.retain(|cgroup, _| cgroups.contains_key(cgroup));
     }
 
+    /// Asks about all cgroups at once, because a new file may have other places of the runtimes'
+    /// files, or ask for other annotations.
+    pub(super) fn ask_again(&mut self, now: Time) {
+        let cgroups = self.known.keys().chain(self.open.keys());
+        let open = |cgroup: &String| {
+            let pause = FIRST_PAUSE;
+            (cgroup.clone(), Query { at: now, pause })
+        };
+        self.open = cgroups.map(open).collect();
+    }
+
     /// Returns the cgroups to ask about now.
     pub(super) fn due(&self, now: Time) -> Vec<String> {
         let due = self.open.iter().filter(|(_, open)| open.at <= now);
@@ -72,8 +83,8 @@ impl Names {
         &mut self,
         now: Time,
         answers: BTreeMap<String, Option<Identity>>,
-    ) -> News {
-        let mut news = News::None;
+    ) -> NameChange {
+        let mut news = NameChange::None;
         for (cgroup, identity) in answers {
             let Some(open) = self.open.get_mut(&cgroup) else {
                 continue;
@@ -94,8 +105,8 @@ impl Names {
             if self.known.get(&cgroup) != Some(&identity) {
                 let before = self.known.insert(cgroup, identity);
                 news = news.max(match before {
-                    Some(_) => News::Renamed,
-                    None => News::Named,
+                    Some(_) => NameChange::Renamed,
+                    None => NameChange::Named,
                 });
             }
         }
@@ -105,7 +116,7 @@ impl Names {
 
 /// Result of asking for names.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum News {
+pub(super) enum NameChange {
     /// Nothing new.
     None,
     /// Containers have names that had none.

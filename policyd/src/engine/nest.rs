@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The containers that are nested in one.
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(super) struct Nested {
     current: u64,
     anon: u64,
     locked: u64,
@@ -34,8 +34,8 @@ pub(crate) fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the containers that have nested ones.
-pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Inner> {
-    let mut all: BTreeMap<&str, Inner> = BTreeMap::new();
+pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Nested> {
+    let mut all: BTreeMap<&str, Nested> = BTreeMap::new();
     for (cgroup, container) in round.matches.iter() {
         let outer =
             || ancestors(cgroup).filter(|outer| round.matches.by_cgroup.contains_key(*outer));
@@ -55,7 +55,7 @@ pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Inner> {
     all
 }
 
-impl Inner {
+impl Nested {
     fn join(&mut self, round: &Round<'_>, cgroup: &str, container: &Container) {
         self.highest = self.highest.max(Some(container.rank()));
         self.no_reclaim |= !container.reclaim;

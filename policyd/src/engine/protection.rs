@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn ancestors_bound_what_is_protected() {
+    fn ancestors_bound_the_protection() {
         assert_eq!(found(&[("/a", 100)], &[]), []);
         let without = found(&[("/a.slice/b", 100)], &[("/a.slice", 0)]);
         assert_eq!(without, [("/a.slice/b".into(), 0, "/a.slice".into())]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn those_below_one_share_what_it_has() {
+    fn descendants_share_the_protection_of_an_ancestor() {
         let claims = [("/a.slice/b", 300), ("/a.slice/c", 100)];
         let shared = found(&claims, &[("/a.slice", 200)]);
         let bytes: Vec<u64> = shared.iter().map(|found| found.1).collect();

@@ -218,7 +218,7 @@ mod tests {
     /// The guest requests only pages that the host may hold, so that all requests succeed although
     /// most refaults are read from disk.
     #[test]
-    fn what_is_not_asked_for_is_missed_too() {
+    fn refaults_without_a_request_are_misses() {
         let reading = |refaults_file| Reading {
             refaults_file,
             ..Reading::default()
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn jumps_of_clock_and_counters_say_nothing() {
+    fn jumps_of_clock_and_counters_are_ignored() {
         assert_eq!(look(10, 1).rates(&look(10, 2)), None);
         assert_eq!(look(10, 1).rates(&look(9, 2)), None);
         assert_eq!(look(10, 1).rates(&look(9000, 2)), None);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_made_anew_tells_from_the_next_look_on() {
+    fn a_reloaded_module_counts_from_the_next_measurement_on() {
         let mut after = look(15, 600);
         after.stats = Some(PoolStats::default());
         let rates = look(10, 100).rates(&after).unwrap();

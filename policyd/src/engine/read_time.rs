@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_disk_follows_from_what_is_waited_for_it() {
+    fn the_time_of_a_disk_follows_from_io_pressure() {
         let mut times = ReadTimes::default();
         let rates = |wanted, io_pressure| Rates {
             wanted,

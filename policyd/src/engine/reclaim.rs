@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_from_nothing() {
+    fn nothing_is_reclaimed_from_empty_containers() {
         assert!(victims(Vec::new(), MIB, CHUNK).is_empty());
         let empty = vec![one("a", Priority::GOLD, 0, 16)];
         assert!(victims(empty, MIB, CHUNK).is_empty());

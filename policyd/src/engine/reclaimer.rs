@@ -5,7 +5,7 @@
 
 use super::{
     Failure, Job, Time,
-    nest::{self, Inner},
+    nest::{self, Nested},
     offload,
     reclaim::{self, Candidate},
     retry::Retries,
@@ -70,7 +70,7 @@ impl Reclaimer {
     fn candidates(&self, round: &Round<'_>) -> Vec<Candidate> {
         let machine = &round.sample.machine;
         let has_swap = machine.swap_free > round.matches.config.reclaim.chunk;
-        let (nest, alone) = (nest::of(round), Inner::default());
+        let (nest, alone) = (nest::of(round), Nested::default());
         let candidate = |(cgroup, container): (&String, &Container)| {
             let reading = round.sample.containers.get(cgroup)?;
             let rank = container.rank();
@@ -96,7 +96,7 @@ impl Reclaimer {
     /// Returns jobs that offload cold pages.
     pub(super) fn offload(&mut self, round: &Round<'_>) -> Vec<Job> {
         let config = &round.matches.config.offload;
-        let (nest, alone) = (nest::of(round), Inner::default());
+        let (nest, alone) = (nest::of(round), Nested::default());
         self.next_offload
             .retain(|cgroup, _| round.matches.by_cgroup.contains_key(cgroup));
         let mut jobs = Vec::new();
@@ -173,7 +173,7 @@ fn cold_bytes(
     round: &Round<'_>,
     cgroup: &str,
     container: &Container,
-    inner: &Inner,
+    inner: &Nested,
 ) -> Option<u64> {
     let Config { offload, .. } = round.matches.config;
     let member = round.controller.member(cgroup)?;

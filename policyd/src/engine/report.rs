@@ -96,7 +96,7 @@ pub struct Explanation {
     /// Limits of policyd that are in force.
     pub limits: Limits,
     /// Limits that others changed after policyd had set them, and that it leaves alone. `u64::MAX`
-    /// is no limit.
+    /// stands for no limit.
     #[serde(default)]
     pub foreign_limits: Limits,
     /// The reason why less is protected than its `memory.low`; absent if all of it is.

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_what_is_known_a_power_law_guesses() {
+    fn beyond_observations_a_power_law_continues_the_curve() {
         let mut response = Response::default();
         assert!(response.size_for(Cost::TARGET).is_none());
         settle(&mut response, 100.0, 0.7);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_on_the_way_is_forgotten() {
+    fn observations_during_changes_are_forgotten() {
         let mut response = Response::default();
         response.observe(Pages(100.0), Cost(0.5), true);
         for looks in 0..=MOVING_AGE {

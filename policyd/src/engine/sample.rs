@@ -59,7 +59,8 @@ pub struct Reading {
     /// page cache nor anonymous (sockets, page tables, slab, stacks) cannot be reclaimed on
     /// request.
     pub file: u64,
-    /// The values of its limits, in which `u64::MAX` is no limit; absent if they were not read.
+    /// The values of its limits, in which `u64::MAX` stands for no limit; absent if they were not
+    /// read.
     pub limits: Limits,
     /// Refaults of file pages (a counter).
     pub refaults_file: u64,

@@ -15,7 +15,7 @@ mod finding;
 pub(super) use finding::Finding;
 
 use super::{
-    bases::LEAST_BUDGET,
+    bases::{most_step, weights_in_force},
     damper::{Damper, Shares, WEIGHT_SUM, Wanted, in_proportion},
     fair::Fair,
     matches::Matches,
@@ -23,9 +23,9 @@ use super::{
     quantity::{Benefit, Nanoseconds, Pages, Share},
     read_time::Times,
 };
-use crate::config::Container;
+use crate::config::{Container, Store};
 use ddnl::Pool;
-use fill::{Gain, Party};
+use fill::{Claimant, Gain};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A disk counts as equally fast if its time is below this multiple of the SSD tier's.
@@ -71,26 +71,20 @@ impl SsdShares {
         if !self.damper.shares().is_empty() || !self.without.is_empty() {
             return;
         }
-        let on_ssd = matches.iter().filter(|(_, it)| it.store.has_ssd());
-        let weight = |(cgroup, container): (&String, _)| {
-            let pool = pools.get(cgroup.as_str())?;
-            Some((cgroup.clone(), container, pool.ssd_weight))
-        };
-        let present: Option<Vec<(String, &Container, u32)>> = on_ssd.map(weight).collect();
-        let Some(present) = present else { return };
-        if present.iter().map(|(.., weight)| weight).sum::<u32>() != WEIGHT_SUM {
-            // Others made these pools.
+        let (in_tier, weight) = (Store::has_ssd, |pool: &Pool| pool.ssd_weight);
+        let Some(present) = weights_in_force(matches, pools, (in_tier, weight), 0) else {
             return;
-        }
+        };
         let chosen = present.into_iter().filter(|(_, it, _)| is_chosen(it));
         let (with, without): (Vec<_>, Vec<_>) = chosen.partition(|(.., weight)| *weight > 0);
         let with = with.into_iter();
         self.damper.adopt(
-            with.map(|(cgroup, _, weight)| (cgroup, f64::from(weight)))
+            with.map(|(cgroup, _, weight)| (cgroup.clone(), f64::from(weight)))
                 .collect(),
         );
         let without = without.into_iter().filter(|(_, it, _)| it.ssd_weight > 0);
-        self.without.extend(without.map(|(cgroup, ..)| cgroup));
+        self.without
+            .extend(without.map(|(cgroup, ..)| cgroup.clone()));
     }
 
     /// Decides weights after containers came or went.
@@ -189,12 +183,12 @@ impl SsdShares {
                     Benefit::of(saved, member.wanted()) * worth,
                 ))
             };
-            Party {
+            Claimant {
                 weight: container.map_or(0.0, |it| f64::from(it.ssd_weight)),
                 gains: gains(),
             }
         };
-        let parties: Vec<Party> = cgroups.iter().map(party).collect();
+        let parties: Vec<Claimant> = cgroups.iter().map(party).collect();
         if parties.is_empty() {
             return;
         }
@@ -305,11 +299,6 @@ fn times(matches: Matches<'_>, members: &BTreeMap<String, Member>) -> BTreeMap<S
         Some((cgroup.clone(), times))
     };
     chosen.filter_map(times).collect()
-}
-
-/// Returns the largest part of the budget that moves in an interval.
-fn most_step(matches: Matches<'_>, budget: Share) -> Share {
-    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
 }
 
 #[cfg(test)]

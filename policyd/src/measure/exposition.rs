@@ -304,7 +304,7 @@ seconds_bucket{le="0.1",h="2"} 1
     }
 
     #[test]
-    fn a_bare_number_will_do() {
+    fn a_page_may_be_a_bare_number() {
         let metric = Metric::parse("").unwrap();
         assert_eq!(metric.find("\n# x\n 12.5 ops\n3\n").sum, Some(12.5));
         assert_eq!(metric.find("no number\n").sum, None);

@@ -244,7 +244,7 @@ mod tests {
 
     /// It is not known whether a target beyond the last bound is met.
     #[test]
-    fn what_is_beyond_the_last_bound_is_unknown() {
+    fn values_beyond_the_last_bound_are_unknown() {
         let page =
             |count: u32| format!("t_bucket{{le=\"0.5\"}} 0\nt_bucket{{le=\"+Inf\"}} {count}\n");
         for (target, figure) in [(400.0, Some(500.0)), (500.0, None), (700.0, None)] {

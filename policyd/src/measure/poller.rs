@@ -35,13 +35,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Limits the sources that are read at a time. Each kind has a limit of its own, so that hanging
 /// sources of one kind do not delay another.
-struct Turns {
+struct SourceLimits {
     commands: Semaphore,
     files: Semaphore,
     pages: Semaphore,
 }
 
-impl Turns {
+impl SourceLimits {
     const fn new() -> Self {
         Self {
             commands: Semaphore::const_new(MOST_PROGRAMS),
@@ -62,7 +62,7 @@ impl Turns {
 /// The tasks, by cgroup.
 pub(super) struct Pollers<A: Ask> {
     ask: A,
-    turns: Arc<Turns>,
+    limits: Arc<SourceLimits>,
     running: BTreeMap<String, Poller>,
 }
 
@@ -94,7 +94,7 @@ impl<A: Ask> Pollers<A> {
     pub(super) fn new(ask: A) -> Self {
         Self {
             ask,
-            turns: Arc::new(Turns::new()),
+            limits: Arc::new(SourceLimits::new()),
             running: BTreeMap::new(),
         }
     }
@@ -143,7 +143,7 @@ impl<A: Ask> Pollers<A> {
                 let figures = Figures::new(&source, question.percentile);
                 let poll = Poll {
                     ask: self.ask.clone(),
-                    turns: Arc::clone(&self.turns),
+                    limits: Arc::clone(&self.limits),
                     container: ContainerName {
                         cgroup: question.cgroup.into(),
                         name: name.into(),
@@ -221,7 +221,7 @@ fn for_container(source: &Source, name: &str) -> Result<Source, String> {
 /// State of the task that asks one source.
 struct Poll<A: Ask> {
     ask: A,
-    turns: Arc<Turns>,
+    limits: Arc<SourceLimits>,
     container: ContainerName,
     figures: Figures,
     source: Source,
@@ -237,7 +237,7 @@ impl<A: Ask> Poll<A> {
         let mut trouble: Option<String> = None;
         loop {
             sleep_until(next).await;
-            let Ok(turn) = self.turns.of(&self.source.origin).acquire().await else {
+            let Ok(permit) = self.limits.of(&self.source.origin).acquire().await else {
                 return;
             };
             let begin = Instant::now();
@@ -246,7 +246,7 @@ impl<A: Ask> Poll<A> {
                 .ask
                 .ask(&self.source.origin, &self.container, &mut page);
             let answer = timeout(self.source.timeout, ask).await;
-            drop(turn);
+            drop(permit);
             pause = match &answer {
                 // A source that does not answer delays others of its kind, so that it is asked less
                 // and less often.

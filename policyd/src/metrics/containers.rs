@@ -11,9 +11,9 @@ use dddaemon::{
 };
 use ddnl::Pool;
 
-type Of = fn(&Explanation) -> Option<Value>;
+type Getter = fn(&Explanation) -> Option<Value>;
 
-const METRICS: [(&str, &str, Of); 9] = [
+const METRICS: [(&str, &str, Getter); 9] = [
     ("policyd_container_weight", "Weight in its store", |one| {
         Some(one.weight.into())
     }),
@@ -124,8 +124,8 @@ fn admission(admissions: &[(&Labels, AdmissionCounters)], page: &mut Page) {
             family.add(&labels.with("reason", reason), bytes(pages));
         }
     }
-    type Of = fn(&AdmissionCounters) -> Value;
-    let gauges: [(&str, &str, Of); 3] = [
+    type Getter = fn(&AdmissionCounters) -> Value;
+    let gauges: [(&str, &str, Getter); 3] = [
         (
             "policyd_container_put_throttle_ratio",
             "Part of the puts that the container may make, because its hits are too few for more",

@@ -22,34 +22,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Runs `policyd check` on a text. Returns the exit code, and the output without the directory's
-/// name.
-fn check(text: &str) -> (Option<i32>, String) {
-    let directory = TempDir::new().unwrap();
-    let file = directory.path().join("policyd.toml");
-    fs::write(&file, text).unwrap();
-    let output = cargo_bin_cmd!("policyd").arg("check").arg(&file).output();
-    let output = output.unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8(text).unwrap();
-    let place = format!("{}/", directory.path().display());
-    (output.status.code(), text.replace(&place, ""))
-}
-
 #[test]
-fn check_tells_right_from_wrong() {
-    let (code, text) = check("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n");
-    assert_eq!(
-        (code, text.as_str()),
-        (Some(0), "policyd.toml: OK, 1 containers\n")
-    );
-    let (code, text) = check("intervall_s = 1\n[[container]]\nname = \"a\"\n");
-    assert_eq!(code, Some(1));
-    assert_snapshot!(text);
-}
-
-#[test]
-fn a_file_that_is_not_there_is_told() {
+fn a_missing_file_is_reported() {
     let mut command = cargo_bin_cmd!("policyd");
     let output = command.args(["check", "/does/not/exist.toml"]).output();
     let output = output.unwrap();
@@ -94,13 +68,13 @@ fn memory_mib(manager: &Manager) -> f64 {
 fn it_talks_to_its_manager() {
     let directory = TempDir::new().unwrap();
     let mut manager = start(directory.path(), "");
-    manager.hear("READY=1");
-    manager.hear("WATCHDOG=1");
+    manager.wait_for("READY=1");
+    manager.wait_for("WATCHDOG=1");
     manager.signal(Signal::HUP);
-    manager.hear("RELOADING=1");
-    manager.hear("READY=1");
+    manager.wait_for("RELOADING=1");
+    manager.wait_for("READY=1");
     manager.signal(Signal::TERM);
-    manager.hear("STOPPING=1");
+    manager.wait_for("STOPPING=1");
     assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
 }
 
@@ -123,7 +97,7 @@ fn the_unit_is_sound() {
 }
 
 #[test]
-fn a_rehearsal_changes_nothing() {
+fn a_dry_run_changes_nothing() {
     let directory = TempDir::new().unwrap();
     let web = directory.path().join("cgroup/web");
     fs::create_dir_all(&web).unwrap();
@@ -168,7 +142,7 @@ fn failure(command: &[&str], file: &Path, more: &[&OsStr]) -> String {
 }
 
 #[test]
-fn a_rehearsal_without_cgroups_fails() {
+fn a_dry_run_without_cgroups_fails() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("policyd.toml");
     fs::write(&file, "cgroup_root = \"/does/not/exist\"\n").unwrap();
@@ -179,7 +153,7 @@ fn a_rehearsal_without_cgroups_fails() {
 
 /// Limits are undone as far as possible without the file.
 #[test]
-fn a_file_that_cannot_be_read_is_told_when_limits_are_undone() {
+fn restore_works_without_a_readable_file() {
     let state = TempDir::new().unwrap();
     let more = ["--state".as_ref(), state.path().as_os_str()];
     let file = Path::new("/does/not/exist");
@@ -189,7 +163,7 @@ fn a_file_that_cannot_be_read_is_told_when_limits_are_undone() {
 }
 
 #[test]
-fn nobody_to_explain_is_told() {
+fn explain_without_a_daemon_fails() {
     let mut command = cargo_bin_cmd!("policyd");
     let output = command
         .args(["explain", "--socket", "/does/not/exist"])
@@ -221,8 +195,8 @@ fn a_forest_of_cgroups_is_not_kept() {
                       [[container]]\nname = \"{}\"\nunit = \"*\"\n\
                       [[container]]\nname = \"deep {}\"\ncgroup = \"/user.slice/**/x\"\n";
     let manager = start(directory.path(), containers);
-    manager.hear("READY=1");
-    manager.hear("WATCHDOG=1");
+    manager.wait_for("READY=1");
+    manager.wait_for("WATCHDOG=1");
     let mib = memory_mib(&manager);
     assert!(mib < 20.0, "{mib} MiB");
 }
@@ -258,12 +232,12 @@ fn exporters_do_not_fill_the_memory() {
         ));
     }
     let manager = start(directory.path(), &containers);
-    manager.hear("READY=1");
+    manager.wait_for("READY=1");
     let end = Instant::now() + Duration::from_secs(60);
     while asked.load(Ordering::SeqCst) < 40 {
         assert!(Instant::now() < end, "{asked:?}");
         // The daemon would block if the manager did not read its messages.
-        manager.hear("WATCHDOG=1");
+        manager.wait_for("WATCHDOG=1");
     }
     let mib = memory_mib(&manager);
     assert!(mib < 32.0, "{mib} MiB");
@@ -273,7 +247,7 @@ fn exporters_do_not_fill_the_memory() {
 fn one_daemon_is_enough() {
     let directory = TempDir::new().unwrap();
     let manager = start(directory.path(), "");
-    manager.hear("READY=1");
+    manager.wait_for("READY=1");
     let second = cargo_bin_cmd!("policyd")
         .args(["run", "--config"])
         .arg(directory.path().join("policyd.toml"))
@@ -296,7 +270,7 @@ fn one_daemon_is_enough() {
     assert_eq!(restore.status.code(), Some(1));
     drop(manager);
     let mut again = start(directory.path(), "");
-    again.hear("READY=1");
+    again.wait_for("READY=1");
     again.signal(Signal::TERM);
     assert_eq!(again.daemon.wait().unwrap().code(), Some(0));
 }

@@ -53,7 +53,7 @@ fn compact(config: &Config) -> String {
 }
 
 #[test]
-fn what_has_no_effect_is_refused() {
+fn keys_without_effect_are_refused() {
     let container = |more: &str| {
         let text = format!("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n{more}\n");
         problems(&text)
@@ -154,7 +154,7 @@ fn admission_to_ssds_is_all_or_second() {
 }
 
 #[test]
-fn a_key_that_is_there_twice_is_told_with_both_lines() {
+fn a_duplicate_key_is_reported_with_both_lines() {
     let text = "[offload]\nenabled = true\n[[container]]\nname = \"a\"\nname = \"b\"\n\
                 cgroup = \"/a\"\noffload = true\n[container.target]\nhit_ratio = 0.5\n\
                 [container.target]\nhit_ratio = 0.4\n[offload]\n";
@@ -168,7 +168,7 @@ fn a_key_that_is_there_twice_is_told_with_both_lines() {
 }
 
 #[test]
-fn no_more_is_promised_than_there_is() {
+fn floors_that_exceed_the_whole_are_refused() {
     let two = |second: &str| {
         problems(&format!(
             "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n\
@@ -202,12 +202,76 @@ fn chunks_that_are_too_small_are_refused() {
 }
 
 #[test]
-fn an_empty_file_is_right() {
+fn directories_of_runtimes_are_lists_of_absolute_paths() {
+    let told = |line: &str| problems(&format!("[runtimes]\n{line}\n"));
+    for wrong in ["\"/srv/docker\"", "[\"/srv/docker\", 1]", "{}"] {
+        let line = format!("docker = {wrong}");
+        let message =
+            "line 2, column 10: `docker` is a list of directories, such as [\"/srv/docker\"]\n";
+        assert_eq!(told(&line), message);
+    }
+    assert_eq!(
+        told("podman = [\"/a\", \"srv/storage\"]"),
+        "line 2, column 10: `podman`: `srv/storage` is not an absolute path\n"
+    );
+    assert_eq!(
+        told("crio = []"),
+        "line 2, column 8: `crio` is an empty list; without this key the usual directories are read\n"
+    );
+    assert_eq!(
+        told("contianerd = [\"/a\"]"),
+        "line 2, column 1: unknown key `contianerd` in [runtimes]; did you mean `containerd`?\n"
+    );
+    assert_eq!(
+        problems("runtimes = 1\n"),
+        "line 1, column 12: `runtimes` is a table of keys and values\n"
+    );
+    let config = Config::parse("[runtimes]\ndocker = [\"/srv/docker\", \"/x\"]\n").unwrap();
+    let given = ["/srv/docker", "/x"].map(PathBuf::from);
+    assert_eq!(config.runtimes.docker, given);
+    let usual = Config::default().runtimes;
+    assert_eq!(config.runtimes.containerd, usual.containerd);
+}
+
+#[test]
+fn annotations_are_a_table_of_values() {
+    let told = |more: &str| problems(&format!("[[container]]\nname = \"a\"\n{more}\n"));
+    let table = "`pod_annotations` is a table, such as { \"cache.example.com/class\" = \"gold\" }";
+    for wrong in ["{}", "\"gold\"", "[\"a\"]"] {
+        assert_eq!(
+            told(&format!("pod = \"*\"\npod_annotations = {wrong}")),
+            format!("line 4, column 19: {table}\n")
+        );
+    }
+    assert_eq!(
+        told("pod = \"*\"\npod_annotations = { a = 1, b = \"\", c = \"[\" }"),
+        "line 4, column 25: `a` must be a string\n\
+         line 4, column 32: `b`: a name may not be empty\n\
+         line 4, column 40: `c`: error parsing glob '[': unclosed character class; missing ']'\n"
+    );
+    assert_eq!(
+        told("docker = \"a\"\npod_annotations = { a = \"b\" }"),
+        "line 4, column 1: `pod_annotations` needs `pod`\n"
+    );
+    // Entries for the same pods and other values are no twins.
+    let entry = |value: &str| {
+        format!(
+            "[[container]]\nname = \"{{}}\"\npod = \"*\"\npod_annotations = {{ a = \"{value}\" }}\n"
+        )
+    };
+    assert!(Config::parse(&format!("{}{}", entry("b"), entry("c"))).is_ok());
+    let twins = problems(&format!("{}{}", entry("b"), entry("b")));
+    let message = "cgroup `pod */*/* a=b` is taken by the container in line 1";
+    assert!(twins.contains(message), "{twins}");
+}
+
+#[test]
+fn an_empty_file_is_valid() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
 }
 
 #[test]
-fn everything_can_be_said() {
+fn all_keys_are_accepted() {
     let config = Config::parse(
         r#"
         interval_s = 2.5
@@ -242,7 +306,7 @@ fn everything_can_be_said() {
 }
 
 #[test]
-fn promises_can_be_made() {
+fn valid_targets_are_accepted() {
     let text = r#"
         max_step_percent = 10
         margin_percent = 8
@@ -290,7 +354,7 @@ fn promises_can_be_made() {
 }
 
 #[test]
-fn wrong_promises_are_told_with_their_lines() {
+fn invalid_targets_are_reported_with_their_lines() {
     assert_snapshot!(problems(
         r#"
 metrics = "everywhere"
@@ -372,7 +436,7 @@ colour = "red"
 }
 
 #[test]
-fn wrong_values_are_told_with_their_lines() {
+fn invalid_values_are_reported_with_their_lines() {
     assert_snapshot!(problems(
         r#"
 interval_s = 0
@@ -421,7 +485,7 @@ cgroup = "/sys/fs/cgroup/a/"
 }
 
 #[test]
-fn what_is_no_toml_is_told_too() {
+fn invalid_toml_is_reported_too() {
     assert_snapshot!(problems("interval_s = \n[[container]\nname = 'a\n"));
     assert_snapshot!(
         "container_as_table",
@@ -431,7 +495,7 @@ fn what_is_no_toml_is_told_too() {
 }
 
 #[test]
-fn the_example_is_right() {
+fn the_example_is_valid() {
     let config = Config::parse(&repository("policyd/policyd.toml")).unwrap();
     assert!(!config.containers.is_empty());
 }
@@ -451,10 +515,10 @@ fn block(file: &str, key: &str, nth: usize) -> String {
 }
 
 #[test]
-fn the_integrations_are_right() {
+fn the_integrations_are_valid() {
     let directory = "packaging/integrations";
     for (file, key, nth, containers) in [
-        ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 2),
+        ("kubernetes/policyd.yaml", "  policyd.toml:", 0, 3),
         ("cloud-init/guest.yaml", "    content:", 0, 1),
         ("ansible/site.yml", "doubledecker_config:", 1, 1),
     ] {
@@ -466,7 +530,7 @@ fn the_integrations_are_right() {
 
 /// The examples of the documentation are valid, and show each key.
 #[test]
-fn the_documentation_is_right() {
+fn the_documentation_is_valid() {
     let text = repository("docs/policyd.md");
     let mut examples = 0;
     for block in text.split("```toml\n").skip(1) {
@@ -484,7 +548,7 @@ fn the_documentation_is_right() {
 
 /// Returns all keys, which the messages about unknown keys list.
 fn keys() -> Vec<String> {
-    let wrong = "zzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
+    let wrong = "zzzzzzzz = 1\n[runtimes]\nzzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
                  zzzzzzzz = 1\n[container.target]\nzzzzzzzz = 1\nsource = { zzzzzzzz = 1 }\n";
     let problems = Config::parse(wrong).unwrap_err();
     let lists = problems.iter().filter_map(|problem| {

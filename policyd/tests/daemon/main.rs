@@ -3,6 +3,7 @@
 //! The daemon around the engine: its file, its loop, and the program itself.
 
 mod binary;
+mod check;
 mod command;
 mod config;
 mod discovery;

@@ -32,7 +32,7 @@ fn only_plain_names_become_arguments() {
 }
 
 #[test]
-fn any_name_is_told_by_the_environment() {
+fn any_name_is_passed_in_the_environment() {
     for name in WILD {
         let source = format!(
             "command = [\"/bin/sh\", \"-c\", \"test \\\"$DD_CONTAINER\\\" = '{name}' && echo 3\"]"
@@ -44,7 +44,7 @@ fn any_name_is_told_by_the_environment() {
 }
 
 #[test]
-fn a_name_is_no_way_through_directories() {
+fn a_name_cannot_leave_its_directory() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().display();
     fs::create_dir(directory.path().join("below")).unwrap();
@@ -70,7 +70,7 @@ fn a_name_is_a_value_in_a_metric() {
 }
 
 #[test]
-fn a_shells_program_has_no_place_for_names() {
+fn names_are_not_inserted_into_shell_programs() {
     let problems = |command: &str| {
         let file = format!(
             "[[container]]\nname = \"{{}}\"\nunit = \"web*\"\n[container.target]\n\

@@ -78,7 +78,7 @@ fn full() -> Shown {
 }
 
 #[test]
-fn the_guest_and_its_containers_are_told() {
+fn the_page_shows_the_guest_and_its_containers() {
     let page = text(&full(), Format::Text);
     let web = "container=\"web\",cgroup=\"/web\"";
     let default = "container=\"default\",cgroup=\"\"";

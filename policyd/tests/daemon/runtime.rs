@@ -6,7 +6,7 @@
 use dddaemon::{event_loop::Request, fake::FakeService};
 use ddnl::{
     Result, Side,
-    fake::{FakeGuest, GuestState, Mood},
+    fake::{FakeGuest, Fault, GuestState},
 };
 use policyd::{
     engine::{Report, Verdict},
@@ -42,8 +42,8 @@ impl Module for FakeModule {
     type Control = FakeGuest;
 
     async fn connect(&mut self) -> Result<FakeGuest> {
-        match self.guest.with(|state| state.mood) {
-            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
+        match self.guest.with(|state| state.fault) {
+            Fault::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
             _ => Ok(self.guest.clone()),
         }
     }
@@ -181,6 +181,28 @@ impl Bench {
 }
 
 #[test]
+fn directories_of_runtimes_are_read_again() {
+    let id = "3f".repeat(32);
+    let cgroup = format!("/docker/{id}");
+    let docker = "[[container]]\nname = \"web\"\ndocker = \"web\"\nweight = 70\n";
+    Bench::run(docker, async |bench| {
+        let state = bench
+            .directory
+            .path()
+            .join("srv/docker/containers")
+            .join(&id);
+        fs::create_dir_all(&state).unwrap();
+        fs::write(state.join("config.v2.json"), "{\"Name\": \"/web\"}").unwrap();
+        bench.until_said("ready").await;
+        bench.make("/docker");
+        bench.make(&cgroup);
+        bench.write(&format!("[runtimes]\ndocker = [\"/srv/docker\"]\n{docker}"));
+        bench.requests.send(Request::Reload).await.unwrap();
+        bench.until_enrolled(&cgroup, 70).await;
+    });
+}
+
+#[test]
 fn containers_are_followed() {
     let bench = Bench::run(WEB, async |bench| {
         bench.until_said("ready").await;
@@ -198,14 +220,14 @@ fn containers_are_followed() {
 }
 
 #[test]
-fn the_module_may_come_late_and_go() {
+fn the_module_may_be_loaded_late_and_unloaded() {
     Bench::run(WEB, async |bench| {
-        bench.guest.with(|state| state.mood = Mood::Absent);
+        bench.guest.with(|state| state.fault = Fault::Absent);
         bench.make("/a");
         bench.make("/a/web");
         let waiting = "waiting for the kernel module doubledecker_guest";
         bench.until_said(waiting).await;
-        bench.guest.with(|state| state.mood = Mood::Well);
+        bench.guest.with(|state| state.fault = Fault::None);
         bench.changes.send(Change::Came).await.unwrap();
         bench.until_enrolled("/a/web", 300).await;
         bench.guest.with(GuestState::reload);
@@ -367,7 +389,7 @@ fn a_limit_below_an_old_root_is_undone_late() {
 }
 
 #[test]
-fn weights_by_hand_are_told_too() {
+fn weights_by_hand_are_reported_too() {
     Bench::run(WEB, async |bench| {
         bench.until_said("ready").await;
         let stream = UnixStream::connect(bench.socket()).await.unwrap();
@@ -386,7 +408,7 @@ fn weights_by_hand_are_told_too() {
 }
 
 #[test]
-fn the_state_is_told() {
+fn the_state_is_reported() {
     let file = format!(
         "metrics = \"127.0.0.1:0\"\n{WEB}class = \"gold\"\n[container.target]\nthroughput = 5\n\
          source = {{ command = [\"/bin/sleep\", \"60\"] }}\n"

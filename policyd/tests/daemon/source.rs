@@ -185,7 +185,7 @@ fn programs_and_files_are_asked() {
 }
 
 #[test]
-fn nobody_who_hangs_holds_us_up() {
+fn hanging_sources_delay_no_others() {
     let hangs = server(|stream| {
         thread::sleep(Duration::from_secs(5));
         drop(stream);
@@ -254,7 +254,7 @@ fn few_are_asked_at_a_time() {
 
 /// Other users can replace the file at a path between a check and its use.
 #[test]
-fn files_are_what_they_seem() {
+fn only_regular_files_are_read() {
     let directory = TempDir::new().unwrap();
     let path = |name: &str| directory.path().join(name);
     let figure = |name: &str| figure(&format!("file = \"{}\"", path(name).display()));

@@ -38,14 +38,14 @@ fn container(cgroup: &str) -> Option<String> {
         .join(format!("var/lib/docker/containers/{WEB}/config.v2.json"));
     fs::create_dir_all(state.parent().unwrap()).unwrap();
     fs::write(state, r#"{"Name":"/web"}"#).unwrap();
-    let identity = Runtimes::new(root.path()).identify(cgroup);
     let config = Config::parse(FILE).unwrap();
+    let identity = Runtimes::new(root.path(), &config).identify(cgroup);
     let container = config.container_of(cgroup, identity.as_ref());
     container.map(|one| one.name.clone())
 }
 
 #[test]
-fn what_runtimes_and_systemd_make_is_known() {
+fn cgroups_of_runtimes_and_systemd_are_known() {
     for (cgroup, name) in [
         (format!("/system.slice/docker-{WEB}.scope"), "web"),
         (format!("/docker/{WEB}"), "web"),
@@ -63,7 +63,7 @@ fn what_runtimes_and_systemd_make_is_known() {
 }
 
 #[test]
-fn what_others_make_is_nobody() {
+fn cgroups_of_other_users_are_no_containers() {
     let user = "/user.slice/user-1000.slice/user@1000.service";
     let inside = format!("/system.slice/docker-{OTHER}.scope");
     let pod = "/kubepods/burstable/pod1";
@@ -106,7 +106,7 @@ fn what_others_make_is_nobody() {
 
 /// An entry selects a user's unit by the user's id, and only that user can create such a unit.
 #[test]
-fn a_users_unit_is_that_users() {
+fn a_users_unit_is_selected_by_its_user() {
     let config = Config::parse(
         "[[container]]\nname = \"a\"\nuser_unit = \"1000/nginx\"\n\
          [[container]]\nname = \"job {}\"\nuser_unit = \"*/job-*.scope\"\n",
@@ -132,11 +132,11 @@ fn a_users_unit_is_that_users() {
     }
 }
 
-/// Names that are no hashes are shown in full.
+/// Names that are not hashes are shown in full.
 #[test]
 fn names_of_lxc_are_not_cut() {
     let config = Config::parse("[[container]]\nname = \"{}\"\nlxc = \"*\"\n").unwrap();
-    let mut runtimes = Runtimes::new(std::path::Path::new("/nowhere"));
+    let mut runtimes = Runtimes::new(std::path::Path::new("/nowhere"), &config);
     let mut pool = |name: &str| {
         let cgroup = format!("/lxc.payload.{name}");
         let identity = runtimes.identify(&cgroup);

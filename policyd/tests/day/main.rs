@@ -9,7 +9,7 @@ mod holdings;
 use dddaemon::{event_loop::Request, service::Service};
 use ddnl::{
     Result, Side,
-    fake::{FakeGuest, GuestState, Mood},
+    fake::{FakeGuest, Fault, GuestState},
 };
 use holdings::Holdings;
 use policyd::{
@@ -52,8 +52,8 @@ impl Module for FakeModule {
     type Control = FakeGuest;
 
     async fn connect(&mut self) -> Result<FakeGuest> {
-        match self.guest.with(|state| state.mood) {
-            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
+        match self.guest.with(|state| state.fault) {
+            Fault::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
             _ => Ok(self.guest.clone()),
         }
     }

@@ -65,7 +65,7 @@ fn the_part_of_a_glob_can_be_chosen() {
 /// A daemon that was killed has not removed its pools. The next daemon takes them over, because
 /// there would be more pools than the file allows otherwise.
 #[test]
-fn those_that_a_killed_daemon_enrolled_stay() {
+fn cgroups_that_a_killed_daemon_enrolled_stay() {
     let file = "[[container]]\nname = \"{}\"\ncgroup = \"/jobs/*\"\nmost_cgroups = 3\n";
     let mut world = World::new(file);
     for at in 5..8 {
@@ -86,7 +86,7 @@ fn those_that_a_killed_daemon_enrolled_stay() {
 }
 
 #[test]
-fn cgroups_of_nobody_are_not_listed_for() {
+fn cgroups_without_a_container_cause_no_list() {
     let mut world = World::new("[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
     world.make("/web", true);
     world.make("/user", true);
@@ -171,7 +171,7 @@ fn a_long_path_is_enrolled_once() {
 
 /// A cgroup that is reported by a scan and by an announcement is one cgroup.
 #[test]
-fn a_cgroup_that_is_told_twice_is_one() {
+fn a_cgroup_that_is_reported_twice_is_one() {
     let id = "3f".repeat(32);
     let path = format!("/system.slice/docker-{id}.scope");
     let mut world = World::new("[[container]]\nname = \"web\"\ndocker = \"web\"\n");
@@ -228,7 +228,7 @@ fn a_container_that_is_renamed_is_known_by_its_new_name() {
 
 /// Pools that come and go while they are listed do not mean that the module is gone.
 #[test]
-fn a_list_that_changed_meanwhile_is_read_again() {
+fn a_list_that_changed_while_it_was_read_is_read_again() {
     let mut world = World::new("[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
     world.make("/web", true);
     world.act();

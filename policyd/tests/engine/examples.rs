@@ -2,7 +2,7 @@
 
 use crate::world::{World, parse};
 use ddabi::pool::{PoolStats, SsdAdmit, Store};
-use ddnl::{GuestControl, NewPool, Policy, PoolChange, fake::Mood};
+use ddnl::{GuestControl, NewPool, Policy, PoolChange, fake::Fault};
 use policyd::engine::{Action, Event, Summary, Time};
 
 const TWO: &str = r#"
@@ -41,7 +41,7 @@ fn containers_are_enrolled_as_they_come() {
 
 /// The module lists a name with question marks in place of characters that are not ASCII.
 #[test]
-fn a_name_that_is_listed_otherwise_is_still_ours() {
+fn a_name_that_is_listed_differently_is_recognised() {
     let file = "[[container]]\nname = \"köln\"\ncgroup = \"/web\"\n";
     let mut world = World::new(file);
     world.make("/web", true);
@@ -64,7 +64,7 @@ fn nothing_is_done_twice() {
 }
 
 #[test]
-fn a_cgroup_made_anew_is_enrolled_anew() {
+fn a_recreated_cgroup_is_enrolled_again() {
     for lingers in [false, true] {
         let mut world = World::new(TWO);
         world.make("/web", true);
@@ -95,7 +95,7 @@ fn announcements_may_be_lost() {
 #[test]
 fn without_a_module_it_waits() {
     let mut world = World::new(TWO);
-    world.mood(Mood::Absent);
+    world.fault(Fault::Absent);
     world.make("/web", true);
     world.pass(MINUTE);
     let tries = world
@@ -110,14 +110,14 @@ fn without_a_module_it_waits() {
         feasible: None,
     };
     assert_eq!(world.engine.summary(), summary(false, 0));
-    world.mood(Mood::Well);
+    world.fault(Fault::None);
     world.tell(Event::ModuleCame);
     world.act();
     assert_eq!(world.engine.summary(), summary(true, 1));
 }
 
 #[test]
-fn a_module_loaded_anew_gets_everything_again() {
+fn a_reloaded_module_gets_all_pools_again() {
     let mut world = World::new(TWO);
     world.make("/web", true);
     world.act();
@@ -155,7 +155,7 @@ fn the_file_wins_over_changes_by_hand() {
 
 /// Without a policy in the file, one that an administrator has chosen stays.
 #[test]
-fn policies_are_what_the_file_says() {
+fn policies_follow_the_file() {
     let container = |policy: &str| {
         format!("interval_s = 5\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n{policy}")
     };
@@ -210,7 +210,7 @@ fn tiers(world: &World) -> Vec<(Store, u32, u32)> {
 /// A container has a weight in each tier that it keeps pages in. Where it keeps none, the weight
 /// there is left alone.
 #[test]
-fn weights_in_the_ssd_tier_are_what_the_file_says() {
+fn weights_in_the_ssd_tier_follow_the_file() {
     let container = |more: &str| {
         format!(
             "interval_s = 5\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\nweight = 300\n{more}"
@@ -303,7 +303,7 @@ fn the_file_decides_what_goes_to_ssds() {
 }
 
 #[test]
-fn what_is_not_in_the_file_is_left_alone() {
+fn pools_outside_of_the_file_are_left_alone() {
     let mut world = World::new(TWO);
     world.make("/other", true);
     let other = NewPool {
@@ -386,7 +386,7 @@ fn pools_of_dead_cgroups_are_left_to_the_kernel() {
 }
 
 #[test]
-fn the_default_pool_has_a_weight_if_the_file_says_so() {
+fn the_default_pool_has_the_weight_of_the_file() {
     let mut world = World::new("default_pool_weight = 0");
     world.pass(MINUTE);
     assert_eq!(world.guest.with(|state| state.pools[0].weight), 0);
@@ -396,15 +396,15 @@ fn the_default_pool_has_a_weight_if_the_file_says_so() {
 }
 
 #[test]
-fn what_fails_is_tried_less_and_less_often() {
+fn failed_changes_are_tried_less_and_less_often() {
     let mut world = World::new(TWO);
     world.make("/web", true);
-    world.mood(Mood::Refusing(28));
+    world.fault(Fault::Refusing(28));
     world.pass(10 * MINUTE);
     // After 1, 2, 4, 8, 16, 32, 60, 60 … seconds.
     let tries = world.changes().len();
     assert!((14..=17).contains(&tries), "{tries}");
-    world.mood(Mood::Well);
+    world.fault(Fault::None);
     world.pass(MINUTE);
     assert!(world.enrolled().contains_key("/web"));
 }
@@ -416,12 +416,12 @@ fn what_fails_is_tried_less_and_less_often() {
 fn a_retry_waits_for_weights_that_are_to_be_decided() {
     let file = "[[container]]\nname = \"c\"\ncgroup = \"/c/*\"\ntarget = { hit_ratio = 0.9 }\n";
     let mut world = World::new(file);
-    world.mood(Mood::Refusing(28));
+    world.fault(Fault::Refusing(28));
     for (cgroup, milliseconds) in [("/c/1", 2500), ("/c/2", 400), ("/c/3", 5000)] {
         world.make(cgroup, true);
         world.pass(Time::from_millis(milliseconds));
     }
-    world.mood(Mood::Well);
+    world.fault(Fault::None);
     world.pass(MINUTE);
     assert_eq!(world.enrolled().len(), 3);
 }
@@ -492,8 +492,8 @@ fn one_failure_does_not_hold_up_the_others() {
 fn a_module_of_another_version_is_not_touched() {
     let mut world = World::new(TWO);
     world.make("/web", true);
-    for mood in [Mood::Version(99), Mood::Layout, Mood::Forbidden] {
-        world.mood(mood);
+    for fault in [Fault::Version(99), Fault::Layout, Fault::Forbidden] {
+        world.fault(fault);
         world.pass(MINUTE);
     }
     assert_eq!(world.changes(), []);

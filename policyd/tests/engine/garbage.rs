@@ -4,7 +4,7 @@
 
 use crate::world::{World, parse};
 use ddabi::pool::PoolStats;
-use ddnl::fake::Mood;
+use ddnl::fake::Fault;
 use policyd::engine::{Curve, Event, Job, Limits, Machine, Reading, Time};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ enum Step {
     /// Pages entitled to and held, and counters, of every pool.
     Stats(u64, u64, u64),
     /// A measurement of a container.
-    Look(usize, Reading),
+    Measure(usize, Reading),
     /// A measurement of the machine.
     Machine(Machine),
     Pass(u64),
@@ -65,7 +65,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..6usize).prop_map(Step::Remove),
         4 => (0..1_000_000u64, number(), number())
             .prop_map(|(entitled, used, count)| Step::Stats(entitled, used, count)),
-        6 => (0..6usize, reading()).prop_map(|(at, reading)| Step::Look(at, reading)),
+        6 => (0..6usize, reading()).prop_map(|(at, reading)| Step::Measure(at, reading)),
         2 => machine.prop_map(Step::Machine),
         6 => (0..20_000u64).prop_map(Step::Pass),
         1 => Just(Step::Unload),
@@ -92,7 +92,7 @@ proptest! {
     /// For all measurements, weights keep their sum and bounds, and no limit is below anonymous
     /// memory.
     #[test]
-    fn nothing_measured_breaks_the_weights(first in 0..WILD.len(), steps in steps()) {
+    fn implausible_measurements_keep_the_weights_valid(first in 0..WILD.len(), steps in steps()) {
         let mut world = World::new(WILD[first]);
         for step in &steps {
             take(&mut world, step);
@@ -104,7 +104,7 @@ proptest! {
                 world.end(job);
             }
         }
-        world.mood(Mood::Well);
+        world.fault(Fault::None);
         world.pass(Time::from_secs(120));
         let pools = world.guest.with(|state| state.pools.clone());
         let none: Vec<&ddnl::Pool> = pools.iter().filter(|pool| pool.name == "a").collect();
@@ -132,7 +132,7 @@ fn take(world: &mut World, step: &Step) {
                 });
             }
         }),
-        Step::Look(at, reading) => {
+        Step::Measure(at, reading) => {
             let containers = &mut world.sample.containers;
             containers.insert(cgroup(*at), reading.clone());
         }

@@ -5,7 +5,7 @@
 
 use crate::world::{World, parse};
 use policyd::{
-    discovery::{Identity, Runtime},
+    discovery::{Identity, Pod, Runtime},
     engine::{Event, Failure, Job, Limits, Reading, Time},
 };
 
@@ -235,7 +235,7 @@ fn cache_of_containers_is_not_available() {
 /// The kernel counts tasks that reclaim as waiting for memory, which must not cause further
 /// reclaim.
 #[test]
-fn reclaim_is_no_reason_to_reclaim() {
+fn own_reclaim_does_not_cause_reclaim() {
     let mut world = crowded(RECLAIM);
     world.sample.machine.available = ENOUGH;
     let mut stall = 0;
@@ -261,7 +261,7 @@ fn reclaim_is_no_reason_to_reclaim() {
 }
 
 #[test]
-fn who_gives_nothing_is_left_in_peace() {
+fn a_container_that_gives_nothing_is_left_alone() {
     let mut world = crowded(RECLAIM);
     world.pass(Time::from_secs(1));
     let jobs = std::mem::take(&mut world.jobs);
@@ -282,7 +282,7 @@ fn who_gives_nothing_is_left_in_peace() {
 }
 
 #[test]
-fn cold_pages_are_pushed_out_until_it_hurts() {
+fn cold_pages_are_offloaded_until_they_are_read_back() {
     let mut world = crowded("[offload]\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
     for _ in 0..10 {
         world.pass(INTERVAL);
@@ -322,6 +322,64 @@ fn names_are_asked_until_they_are_known() {
     world.make(&cgroup, true);
     world.pass(Time::from_secs(10));
     assert!(world.enrolled().is_empty());
+}
+
+/// A new file may have the right directories of runtimes, so that names are asked for at once.
+#[test]
+fn a_new_file_asks_for_all_names() {
+    let file = "[[container]]\nname = \"{}\"\ndocker = \"web\"\nweight = 7\n";
+    let mut world = World::new(file);
+    let cgroup = format!("/docker/{}", "3f".repeat(32));
+    world.make(&cgroup, true);
+    // The pauses between questions have become longer than a second.
+    world.pass(Time::from_secs(100));
+    let identity = Identity {
+        runtime: Runtime::Docker,
+        id: "3f".repeat(32),
+        name: "web".into(),
+        pod: None,
+    };
+    world.identities.insert(cgroup.clone(), identity);
+    world.pass(Time::from_secs(1));
+    assert!(world.enrolled().is_empty());
+    world.tell(Event::ConfigLoaded(parse(file)));
+    world.pass(Time::from_secs(1));
+    assert_eq!(world.enrolled()[&cgroup], ("web".into(), 7));
+}
+
+/// A new file may ask for annotations that were not kept.
+#[test]
+fn a_new_file_asks_for_annotations() {
+    let file = "[[container]]\nname = \"{}\"\npod = \"*\"\nweight = 7\n";
+    let gold = "[[container]]\nname = \"{}\"\npod = \"*\"\nweight = 80\n\
+                pod_annotations = { class = \"gold\" }\n";
+    let mut world = World::new(file);
+    let id = "3f".repeat(32);
+    let cgroup = format!("/kubepods.slice/kubepods-podx.slice/cri-containerd-{id}.scope");
+    world.make(&cgroup, true);
+    let pod = |annotations| Pod {
+        namespace: "shop".into(),
+        name: "web".into(),
+        container: "nginx".into(),
+        annotations,
+    };
+    let identity = |annotations| Identity {
+        runtime: Runtime::Containerd,
+        id: id.clone(),
+        name: "nginx".into(),
+        pod: Some(pod(annotations)),
+    };
+    world.identities.insert(cgroup.clone(), identity([].into()));
+    world.pass(Time::from_secs(10));
+    assert_eq!(world.enrolled()[&cgroup], ("web/nginx".into(), 7));
+    world.changes();
+    let kept = [("class".into(), "gold".into())].into();
+    world.identities.insert(cgroup.clone(), identity(kept));
+    world.tell(Event::ConfigLoaded(parse(&format!("{gold}{file}"))));
+    world.pass(Time::from_secs(1));
+    assert_eq!(world.enrolled()[&cgroup], ("web/nginx".into(), 80));
+    // The pool was not set to the other entry's weight, or replaced, in between.
+    assert_eq!(world.changes().len(), 1);
 }
 
 /// A thousand containers come and go.

@@ -43,7 +43,7 @@ fn pass(world: &mut World, intervals: u32) {
 }
 
 #[test]
-fn limits_are_undone_when_nothing_else_is_measured() {
+fn limits_are_undone_even_without_other_measurements() {
     let mut world = short(ONLY, reader(1400, 100, 1300));
     pass(&mut world, 6);
     assert!(limits(&world, "/web").unwrap().high.is_some());
@@ -61,7 +61,7 @@ fn limits_are_undone_when_nothing_else_is_measured() {
 }
 
 #[test]
-fn undoing_that_failed_is_tried_again() {
+fn a_failed_undo_is_tried_again() {
     let both = format!("{ONLY}[[container]]\nname = \"x\"\ncgroup = \"/x\"\nclass = \"gold\"\n");
     let mut world = short(&both, reader(1400, 100, 1300));
     pass(&mut world, 6);
@@ -103,7 +103,7 @@ fn memory_of_the_kernel_is_not_asked_for() {
 
 /// The kernel's statistics do not show every page that cannot be reclaimed.
 #[test]
-fn what_was_not_given_is_let_go() {
+fn memory_that_was_not_given_is_not_asked_for_again() {
     let mut world = short(ONLY, reader(1400, 100, 1300));
     for _ in 0..10 {
         pass(&mut world, 1);
@@ -119,7 +119,7 @@ fn what_was_not_given_is_let_go() {
 
 /// The kernel puts tasks of a cgroup above `memory.high` to sleep, and counts them as waiting.
 #[test]
-fn squeezing_ends_where_tasks_begin_to_wait() {
+fn limits_are_not_lowered_once_tasks_wait() {
     const ENOUGH: u64 = 1000;
     let mut world = short(ONLY, reader(1400, 100, 1300));
     let mut least = u64::MAX;
@@ -258,7 +258,7 @@ fn a_cgroup_that_is_announced_twice_gets_its_limits_undone() {
 
 /// The protection of a container is limited by that of its ancestors in cgroup v2.
 #[test]
-fn a_floor_without_effect_is_told() {
+fn a_floor_without_effect_is_reported() {
     let file = "[[container]]\nname = \"b\"\ncgroup = \"/a.slice/b\"\nmanage_memory = true\n\
                 memory_floor = \"300M\"\n";
     let mut world = World::new(file);

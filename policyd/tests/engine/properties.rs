@@ -5,7 +5,7 @@
 
 use crate::world::{World, parse};
 use ddabi::pool::Store;
-use ddnl::{GuestControl, NewPool, PoolChange, fake::Mood};
+use ddnl::{GuestControl, NewPool, PoolChange, fake::Fault};
 use policyd::engine::{Event, Time};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ enum Step {
         told: bool,
     },
     Session,
-    Mood(Mood),
+    Fault(Fault),
     Lost,
     /// An administrator changes a pool that policyd manages.
     Meddle {
@@ -78,12 +78,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => any::<bool>().prop_map(|told| Step::Load { told }),
         1 => Just(Step::Session),
         2 => prop_oneof![
-            Just(Mood::Well),
-            Just(Mood::Refusing(12)),
-            Just(Mood::Forbidden),
-            Just(Mood::Version(3)),
+            Just(Fault::None),
+            Just(Fault::Refusing(12)),
+            Just(Fault::Forbidden),
+            Just(Fault::Version(3)),
         ]
-        .prop_map(Step::Mood),
+        .prop_map(Step::Fault),
         1 => Just(Step::Lost),
         2 => (1..4usize, 0..100u32).prop_map(|(pool, weight)| Step::Meddle { pool, weight }),
         2 => (0..OTHERS.len(), 0..100u32)
@@ -112,20 +112,20 @@ fn take(world: &mut World, step: &Step, file: &mut usize, by_hand: &mut ByHand) 
         }
         Step::Unload { told } => {
             by_hand.clear();
-            world.mood(Mood::Absent);
+            world.fault(Fault::Absent);
             world.guest.with(ddnl::fake::GuestState::reload);
             if told {
                 world.tell(Event::ModuleWent);
             }
         }
         Step::Load { told } => {
-            world.mood(Mood::Well);
+            world.fault(Fault::None);
             if told {
                 world.tell(Event::ModuleCame);
             }
         }
         Step::Session => world.tell(Event::SessionChanged),
-        Step::Mood(mood) => world.mood(mood),
+        Step::Fault(fault) => world.fault(fault),
         Step::Lost => world.tell(Event::CgroupsLost),
         Step::Meddle { pool, weight } => meddle(world, pool, weight),
         Step::Enrol { cgroup, weight } => {
@@ -163,7 +163,7 @@ fn meddle(world: &mut World, pool: usize, weight: u32) {
             weight: Some(weight),
             ..PoolChange::default()
         };
-        // A module in another mood refuses the change, which is allowed.
+        // A module with another fault refuses the change, which is allowed.
         let _ = world.guest.set_pool(id, change);
     }
 }
@@ -198,7 +198,7 @@ proptest! {
         for step in &steps {
             take(&mut world, step, &mut file, &mut by_hand);
         }
-        world.mood(Mood::Well);
+        world.fault(Fault::None);
         world.reap();
         world.pass(Time::from_secs(180));
         prop_assert_eq!(world.enrolled(), expected(&world, file, &by_hand));

@@ -120,7 +120,7 @@ fn memory_inside_is_counted_once() {
 
 /// Offload from a container does not take cold pages of a nested one that is not to be offloaded.
 #[test]
-fn offload_spares_who_is_inside_and_takes_no_part() {
+fn offload_spares_nested_containers_without_offload() {
     let file = "[offload]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
                 [[container]]\nname = \"b\"\ncgroup = \"/a/b\"\noffload = false\n";
     let offloads = |file: &str| {
@@ -168,7 +168,7 @@ fn anonymous_memory_is_asked_for_where_it_can_be_swapped() {
 
 /// The report has the memory that was reclaimed, and a container that gives little is left alone.
 #[test]
-fn what_was_given_is_counted() {
+fn reclaimed_memory_is_counted() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
     let mut world = World::new(file);
     world.live("/a", reading(2048, 1500));

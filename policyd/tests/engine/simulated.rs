@@ -153,7 +153,7 @@ fn targets() -> Vec<f64> {
 }
 
 #[test]
-fn what_equal_weights_miss_is_met_from_any_start() {
+fn targets_that_equal_weights_miss_are_met_from_any_start() {
     let targets = targets();
     let equal = Site::new().rates_with(&[33; 3], 12);
     let misses = |(rate, target): (&f64, &f64)| rate < target;
@@ -175,7 +175,7 @@ fn what_equal_weights_miss_is_met_from_any_start() {
 
 /// The files of one container double and those of another are halved. Then the VM's share shrinks.
 #[test]
-fn what_changes_is_followed() {
+fn changes_are_followed() {
     let mut run = Loop::new(Site::new(), &targets(), [33; 3]);
     run.settle();
     run.site.changed.set(true);

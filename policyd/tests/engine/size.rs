@@ -87,7 +87,7 @@ fn targets_are_served_among_a_thousand_containers() {
 
 /// A target that would need the whole store leaves many others the floors of the file.
 #[test]
-fn many_keep_together_what_the_file_says() {
+fn many_containers_keep_the_floors_of_the_file() {
     for (percent, gold_has) in [(5, 9_400..=9_520), (15, 8_400..=8_520)] {
         let workload = needs("/gold", 2.0);
         let text = format!(
@@ -105,7 +105,7 @@ fn many_keep_together_what_the_file_says() {
 }
 
 #[test]
-fn a_pool_without_statistics_holds_nothing_up() {
+fn a_pool_without_statistics_delays_no_decision() {
     let workloads = vec![needs("/a", 0.5), needs("/b", 0.1)];
     let refused = "[[container]]\nname = \"refused\"\ncgroup = \"/refused\"\nweight = 1\n";
     let text = file(&workloads, &["gold", "bronze"]) + refused;

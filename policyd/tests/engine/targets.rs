@@ -65,7 +65,7 @@ fn each_target_measures_what_it_names() {
 
 /// A share at its ceiling is not reported as growing.
 #[test]
-fn a_ceiling_is_told() {
+fn a_ceiling_is_reported() {
     // Each of both containers needs more than there is.
     let far = |cgroup| Workload::new(cgroup, Shape::Exponential, 1000.0, GIB, 900.0);
     let workloads = vec![far("/gold"), far("/bronze")];

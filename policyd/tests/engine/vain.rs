@@ -12,7 +12,7 @@ use policyd::engine::Verdict;
 const SETTLED: usize = 60;
 
 /// A container that completes 500 operations a second with any share, and whose target is 1000.
-fn bound_elsewhere() -> Workload {
+fn limited_elsewhere() -> Workload {
     Workload::new("/c0", Shape::Flat, 500.0, 1.0, 1000.0)
 }
 
@@ -56,9 +56,9 @@ fn story(vm: &Vm) -> String {
 
 /// Within an hour, a larger share is tried several times for the container, but never for long.
 #[test]
-fn what_the_store_cannot_help_costs_others_nothing() {
+fn a_container_that_the_store_cannot_help_costs_others_nothing() {
     for (name, one) in [
-        ("bound elsewhere", bound_elsewhere()),
+        ("bound elsewhere", limited_elsewhere()),
         ("says bad", says_bad()),
     ] {
         for classes in [["silver", "silver"], ["gold", "silver"], ["bronze", "gold"]] {
@@ -82,7 +82,7 @@ fn what_the_store_cannot_help_costs_others_nothing() {
 
 /// Fewer requests arrive than the target, and the container continues to fill its store.
 #[test]
-fn a_demand_that_falls_takes_nothing_from_others() {
+fn a_container_with_less_demand_takes_nothing_from_others() {
     for tells_io in [false, true] {
         let mut one = Workload::needing("/c0", Shape::Exponential, 0.35);
         one.tells_io = tells_io;
@@ -123,7 +123,7 @@ fn a_throughput_that_is_not_asked_for_counts_as_met() {
 #[test]
 fn the_store_is_tried_again() {
     for curves in [false, true] {
-        let mut vm = beside(bound_elsewhere(), 0.6, ["gold", "silver"]);
+        let mut vm = beside(limited_elsewhere(), 0.6, ["gold", "silver"]);
         vm.curves = curves;
         run(&mut vm, 2 * SETTLED);
         let other = Workload::needing("/c0", Shape::Exponential, 0.3);

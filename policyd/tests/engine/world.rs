@@ -4,7 +4,7 @@
 
 use ddnl::{
     GuestControl, Pool,
-    fake::{FakeGuest, Mood},
+    fake::{FakeGuest, Fault},
 };
 use policyd::{
     config::Config,
@@ -112,8 +112,8 @@ impl World {
         });
     }
 
-    pub(crate) fn mood(&mut self, mood: Mood) {
-        self.guest.with(|state| state.mood = mood);
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.guest.with(|state| state.fault = fault);
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

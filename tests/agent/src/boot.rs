@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The way from the initial filesystem to the real root.
+//! Boot of a test machine, from the initial filesystem to the real root.
 
 use std::{
     ffi::CString,
@@ -20,13 +20,17 @@ use rustix::{
 
 use crate::{SELF, system};
 
-/// The init of a whole Debian, which starts this program through a unit.
+/// The init of a complete Debian, which starts this program through a unit.
 const INIT: &str = "/sbin/init";
 
-/// Mounts the root image with a writable layer over it and the project's files at `/opt/dd`, and
-/// starts this program again in there. With `dd.debian` on the command line, the disk of that name
-/// is mounted over the root image, and its init is started instead; with `dd.debian=layer` only its
-/// files are used.
+/// Mounts the root with the project's files at `/opt/dd`, and starts its init, or this program again
+/// in there. The command line says which root:
+///
+/// - with `dd.root=SERIAL`, the ext4 filesystem on the disk with this serial, which is an installed
+///   system with an init of its own;
+/// - otherwise the root image with a writable layer over it. With `dd.debian`, the disk of that name
+///   is mounted over the root image, and its init is started; with `dd.debian=layer` only its files
+///   are used.
 pub(crate) fn find_root() -> Result<()> {
     for (fstype, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(target)?;
@@ -34,8 +38,37 @@ pub(crate) fn find_root() -> Result<()> {
     }
     load_modules()?;
     resume()?;
-    let root = wait_for_disk("root")?;
+    let has_init = match system::parameter("dd.root") {
+        Some(serial) => {
+            let disk = wait_for_disk(&serial)?;
+            plain_mount(&disk, "/new", "ext4", MountFlags::empty(), "")?;
+            true
+        }
+        None => mount_layers()?,
+    };
     let opt = wait_for_disk("opt")?;
+    plain_mount(&opt, "/new/opt/dd", "erofs", MountFlags::RDONLY, "")?;
+    for dir in ["dev", "proc", "sys"] {
+        let to = format!("/new/{dir}");
+        fs::create_dir_all(&to)?;
+        mount_move(format!("/{dir}"), &to).with_context(|| format!("cannot move /{dir}"))?;
+    }
+    chdir("/new")?;
+    mount_move(".", "/").context("cannot move the root")?;
+    chroot(".").context("cannot enter the root")?;
+    chdir("/")?;
+    let (program, arguments): (_, &[&str]) = match has_init {
+        true => (INIT, &[]),
+        false => (SELF, &["serve"]),
+    };
+    let error = process::Command::new(program).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {program}"))
+}
+
+/// Mounts the images at `/new`, with a writable layer over them. Returns whether they have an init
+/// that is to be started.
+fn mount_layers() -> Result<bool> {
+    let root = wait_for_disk("root")?;
     plain_mount(&root, "/lower", "erofs", MountFlags::RDONLY, "")?;
     let debian = system::parameter("dd.debian");
     let lower = match debian {
@@ -52,22 +85,7 @@ pub(crate) fn find_root() -> Result<()> {
     }
     let layers = format!("lowerdir={lower},upperdir=/layer/upper,workdir=/layer/work");
     plain_mount("overlay", "/new", "overlay", MountFlags::empty(), &layers)?;
-    plain_mount(&opt, "/new/opt/dd", "erofs", MountFlags::RDONLY, "")?;
-    for dir in ["dev", "proc", "sys"] {
-        let to = format!("/new/{dir}");
-        fs::create_dir_all(&to)?;
-        mount_move(format!("/{dir}"), &to).with_context(|| format!("cannot move /{dir}"))?;
-    }
-    chdir("/new")?;
-    mount_move(".", "/").context("cannot move the root")?;
-    chroot(".").context("cannot enter the root")?;
-    chdir("/")?;
-    let (program, arguments): (_, &[&str]) = match debian.as_deref() {
-        Some("") => (INIT, &[]),
-        _ => (SELF, &["serve"]),
-    };
-    let error = process::Command::new(program).args(arguments).exec();
-    Err(error).with_context(|| format!("cannot run {program}"))
+    Ok(debian.as_deref() == Some(""))
 }
 
 /// Mounts a filesystem, after creating the mount point.

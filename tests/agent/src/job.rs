@@ -190,7 +190,8 @@ fn drain(pipe: Option<impl std::io::Read>) -> Vec<u8> {
     data
 }
 
-/// Locks a mutex. A thread that panicked left no worse data than a failed request.
+/// Locks a mutex, even if a thread panicked while it held the lock, because it left no worse data
+/// than a failed request.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

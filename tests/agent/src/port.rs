@@ -16,7 +16,7 @@ use ddagent::protocol::{Message, PORT};
 
 use crate::job::lock;
 
-/// Time without the other side after which this machine is useless.
+/// Time without a peer after which the harness is considered gone.
 const ORPHANED: Duration = Duration::from_secs(60);
 
 /// Sending half, shared by all threads.

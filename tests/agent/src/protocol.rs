@@ -160,7 +160,7 @@ pub struct Read {
     /// Size of each read.
     pub block: usize,
     /// Way of reading.
-    pub how: How,
+    pub how: ReadMode,
     /// Whether to compute the blake3 digest of what was read.
     pub digest: bool,
     /// Cgroup (path below the mount) that reads and is charged.
@@ -171,7 +171,7 @@ pub struct Read {
 /// Way of reading a file.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum ReadMode {
     /// `read` through the page cache.
     Buffered,
     /// `O_DIRECT`, past the page cache.

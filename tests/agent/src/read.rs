@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use ddagent::{
     digest::Tree,
-    protocol::{How, Read, Sum},
+    protocol::{Read, ReadMode, Sum},
 };
 use memmap2::MmapOptions;
 use walkdir::WalkDir;
@@ -25,7 +25,7 @@ const MAX_BLOCK: usize = 64 << 20;
 /// Reads (part of) one file.
 pub(crate) fn file(read: &Read) -> Result<Sum> {
     let block = read.block.clamp(1, MAX_BLOCK);
-    if read.how == How::Direct && block % ALIGNMENT != 0 {
+    if read.how == ReadMode::Direct && block % ALIGNMENT != 0 {
         bail!("direct reads need blocks that are multiples of {ALIGNMENT}");
     }
     let start = Instant::now();
@@ -36,8 +36,8 @@ pub(crate) fn file(read: &Read) -> Result<Sum> {
         }
     };
     let bytes = match read.how {
-        How::Mmap => mapped(read, block, &mut take),
-        How::Buffered | How::Direct => by_blocks(read, block, &mut take),
+        ReadMode::Mmap => mapped(read, block, &mut take),
+        ReadMode::Buffered | ReadMode::Direct => by_blocks(read, block, &mut take),
     }
     .with_context(|| format!("cannot read {}", read.path))?;
     Ok(Sum {
@@ -50,7 +50,7 @@ pub(crate) fn file(read: &Read) -> Result<Sum> {
 
 fn by_blocks(read: &Read, block: usize, take: &mut impl FnMut(&[u8])) -> io::Result<u64> {
     let direct = match read.how {
-        How::Direct => rustix::fs::OFlags::DIRECT.bits() as i32,
+        ReadMode::Direct => rustix::fs::OFlags::DIRECT.bits() as i32,
         _ => 0,
     };
     let mut file = OpenOptions::new()
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn read(path: &str, how: How, offset: u64, len: Option<u64>) -> Read {
+    fn read(path: &str, how: ReadMode, offset: u64, len: Option<u64>) -> Read {
         Read {
             path: path.to_owned(),
             offset,
@@ -170,7 +170,7 @@ mod tests {
         let path = path.to_str().unwrap();
         let whole = blake3::hash(&content).to_hex().to_string();
         let part = blake3::hash(&content[4096..9000]).to_hex().to_string();
-        for how in [How::Buffered, How::Mmap] {
+        for how in [ReadMode::Buffered, ReadMode::Mmap] {
             let sum = file(&read(path, how, 0, None)).unwrap();
             assert_eq!((sum.bytes, sum.digest.as_ref()), (20_001, Some(&whole)));
             let sum = file(&read(path, how, 4096, Some(4904))).unwrap();

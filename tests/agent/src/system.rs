@@ -17,7 +17,8 @@ use crate::{boot, cgroup};
 /// ahead, more than the small containers of tests can hold.
 const READAHEAD_KIB: &str = "128";
 
-/// Does what a distribution's init does, unless there is one, and what only test machines need.
+/// Sets up what a distribution's init would set up, unless there is one, and what only test
+/// machines need.
 pub(crate) fn prepare() -> Result<()> {
     if process::id() == 1 {
         mount_all()?;

@@ -32,9 +32,9 @@ pub type Size = (u16, u16);
 /// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// The user left.
+    /// The user pressed the escape.
     Left,
-    /// The other side ended.
+    /// The peer closed the connection.
     Ended,
 }
 
@@ -43,7 +43,7 @@ pub enum End {
 ///
 /// # Errors
 ///
-/// Fails if standard input is no terminal, or stops working.
+/// Fails if standard input is not a terminal, or stops working.
 pub fn attach(
     mut stream: &UnixStream,
     escapes: usize,

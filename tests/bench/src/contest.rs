@@ -10,7 +10,7 @@ use crate::{
     cache::{Cache, Nothing},
     curve,
     engine::Engine,
-    measure::{Case, Course, ROUNDS, Sample},
+    measure::{Case, ROUNDS, RunningCase, Sample},
     mix::Mix,
     outcome::Outcome,
     peer::{Foyer, Lru, Moka, Objects, Quick},
@@ -113,7 +113,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     )
 }
 
-/// The selection.
+/// The cases that the arguments select.
 struct Choice {
     /// These mixes.
     mixes: Vec<Mix>,
@@ -185,8 +185,8 @@ fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
     groups.flat_map(|group| together(group, choice)).collect()
 }
 
-/// Lets the caches of a group take turns, round by round and each time in reverse order, so that
-/// other load of the machine affects all of them equally.
+/// Runs the rounds of the caches of a group alternately, each time in reverse order, so that other
+/// load of the machine affects all of them equally.
 fn together(group: Vec<(Case, Make)>, choice: &Choice) -> Vec<Sample> {
     let begin = |(case, make): (Case, Make)| {
         // Caches that evict are full; the others have room for the pages under way.
@@ -197,18 +197,18 @@ fn together(group: Vec<(Case, Make)>, choice: &Choice) -> Vec<Sample> {
         };
         let room = case.pages + spare;
         let threads = case.threads;
-        Course::begin(case, || make(room, threads))
+        RunningCase::begin(case, || make(room, threads))
     };
-    let mut courses: Vec<Course> = group.into_iter().map(begin).collect();
-    courses.iter_mut().for_each(Course::warm_up);
+    let mut courses: Vec<RunningCase> = group.into_iter().map(begin).collect();
+    courses.iter_mut().for_each(RunningCase::warm_up);
     for round in 0..choice.rounds.max(1) {
         if round % 2 == 0 {
-            courses.iter_mut().for_each(Course::play);
+            courses.iter_mut().for_each(RunningCase::play);
         } else {
-            courses.iter_mut().rev().for_each(Course::play);
+            courses.iter_mut().rev().for_each(RunningCase::play);
         }
     }
-    let samples: Vec<Sample> = courses.into_iter().map(Course::end).collect();
+    let samples: Vec<Sample> = courses.into_iter().map(RunningCase::end).collect();
     samples.iter().for_each(show);
     samples
 }

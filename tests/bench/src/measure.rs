@@ -23,9 +23,7 @@ const PAGES: u64 = 1 << 17;
 /// A case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Case {
-    /// The cache.
     pub(crate) cache: &'static str,
-    /// The mix.
     pub(crate) mix: Mix,
     /// Pages in the cache.
     pub(crate) pages: u64,
@@ -38,7 +36,6 @@ pub(crate) struct Case {
 /// The results of a case.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
-    /// The case.
     #[serde(flatten)]
     pub(crate) case: Case,
     /// Each round, in order: nanoseconds for a page put and a page got (or dropped), all guests
@@ -58,8 +55,8 @@ pub(crate) struct Sample {
     pub(crate) bytes_per_page: f64,
 }
 
-/// A case in progress, whose cache is full.
-pub(crate) struct Course {
+/// A case that is being measured, whose cache is full.
+pub(crate) struct RunningCase {
     case: Case,
     cache: Box<dyn Cache>,
     guests: Vec<Guest>,
@@ -67,7 +64,7 @@ pub(crate) struct Course {
     bytes: u64,
 }
 
-impl Course {
+impl RunningCase {
     /// Makes a cache and fills it.
     pub(crate) fn begin(case: Case, make: impl FnOnce() -> Box<dyn Cache>) -> Self {
         let lanes = case.threads;

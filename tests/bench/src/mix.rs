@@ -175,7 +175,7 @@ impl Schedule {
     }
 }
 
-/// One guest.
+/// A guest, which chooses the operations on the cache.
 #[derive(Debug)]
 pub(crate) struct Driver {
     mix: Mix,

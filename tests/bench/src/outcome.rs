@@ -11,7 +11,6 @@ use crate::{contest::SIZES, measure::Sample, mix::Mix};
 /// All results.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
-    /// The promises.
     pub(crate) targets: Vec<Target>,
     /// Nanoseconds to choose a victim among 1000 VMs and 100 pools.
     pub(crate) victim_ns: f64,

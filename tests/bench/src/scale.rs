@@ -2,14 +2,14 @@
 
 //! The host's engine with many VMs and pools: `cargo xtask bench scale`.
 //!
-//! - [`crowd`]: a full tier that many VMs share; [`lock`]: locks that measure how long they are
-//!   held; [`course`]: the operations that are timed;
+//! - [`population`]: a full tier that many VMs share; [`lock`]: locks that measure how long
+//!   they are held; [`course`]: the operations that are timed;
 //! - [`outcome`]: the report and its targets.
 
 mod course;
-mod crowd;
 mod lock;
 mod outcome;
+mod population;
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -93,7 +93,7 @@ impl Figures<'_> {
         let engine = self.sample(ENGINE, (mix, pages), (1, true))?;
         let copies = self.sample(NOTHING, (mix, pages), (1, true))?;
         if mix.overflows() {
-            // Misses copy nothing, so that the two did different work.
+            // Misses copy nothing, so that the two cases did different work.
             return None;
         }
         let name = format!(
@@ -125,8 +125,8 @@ impl Figures<'_> {
     }
 }
 
-/// Returns how many times as long one takes as the other: the median over the rounds, in each of
-/// which both had their turn.
+/// Returns how many times as long one case takes as the other: the median over the rounds, each of
+/// which measured both.
 fn ratio(one: &Sample, other: &Sample) -> f64 {
     let pairs = one.rounds_ns.iter().zip(&other.rounds_ns);
     let mut ratios: Vec<f64> = pairs.map(|(one, other)| one / other).collect();

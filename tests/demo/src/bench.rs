@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The same memory of a host, spent in four ways on the files of its guests.
+//! Compares four uses of the same memory of a host for the files of its guests.
 //!
 //! A [`Workload`] runs in every [`way::Way`]: the memory goes to the guests, to the host's page
 //! cache, to one FIFO for all, or to DoubleDecker. The disk is slowed down below all of them.
@@ -41,7 +41,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// Fails if a machine or a program in one fails. Missed goals are no errors.
+/// Fails if a machine or a program in one fails. Missed goals are not errors.
 pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Comparison> {
     let lab = step("boot the KVM host", || {
         Lab::boot(LabConfig {

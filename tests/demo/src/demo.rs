@@ -4,7 +4,7 @@
 //!
 //! The loads never stop. First the memory of the cache belongs to the guests' containers; then the
 //! modules are loaded, with one FIFO for all. Weights divide the cache, and one FIFO follows again,
-//! so that the order does not favour either; then come weights with the default policy. A new
+//! so that the order does not favour either. Then weights are used with the default policy. A new
 //! policy in one VM moves shares between its containers, and the host moves shares between the VMs.
 
 use std::{path::PathBuf, thread};
@@ -17,7 +17,7 @@ use crate::{
     ddctl, figures,
     live::Live,
     outcome::Outcome,
-    plan::{ContainerPlan, DISK, Hosting, VmPlan},
+    plan::{ContainerPlan, DISK, HostSettings, VmPlan},
     policy::Policyd,
     recorder::Recorder,
     recording::Recording,
@@ -70,7 +70,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// Fails if a machine or a program in one fails. Missed promises are no errors.
+/// Fails if a machine or a program in one fails. Missed promises are not errors.
 pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Outcome> {
     let lab = step("boot the KVM host", || {
         Lab::boot(LabConfig {
@@ -228,7 +228,7 @@ pub(crate) fn plans() -> Vec<VmPlan> {
             memory_mib: 512,
             vcpus: 2,
             disk: DISK,
-            hosting: Hosting::default(),
+            host_settings: HostSettings::default(),
             containers: servers(),
         },
         VmPlan {
@@ -236,7 +236,7 @@ pub(crate) fn plans() -> Vec<VmPlan> {
             memory_mib: 320,
             vcpus: 1,
             disk: DISK,
-            hosting: Hosting::default(),
+            host_settings: HostSettings::default(),
             containers: vec![ContainerPlan {
                 name: "db",
                 memory_mib: 8,

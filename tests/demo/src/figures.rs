@@ -7,6 +7,7 @@
 mod containers;
 mod experiment;
 mod mix;
+mod paper;
 mod vms;
 
 pub(crate) use experiment::Experiment;
@@ -15,12 +16,12 @@ use anyhow::Result;
 use ddlab::{Context, Lab, Scenario, Target};
 
 use crate::{
-    recorder::{Audience, NoAudience},
+    recorder::{NoObserver, Observer},
     table_4,
 };
 
 /// Runs an experiment.
-type Make = fn(&Lab, Box<dyn Audience>) -> Result<Experiment>;
+type Make = fn(&Lab, Box<dyn Observer>) -> Result<Experiment>;
 
 /// All experiments, in the paper's order.
 pub(crate) const ALL: [Make; 3] = [mix::run, containers::run, vms::run];
@@ -53,7 +54,7 @@ pub fn scenarios() -> &'static [Scenario] {
 
 fn record(context: &mut Context, make: Make) -> Result<Vec<Target>> {
     let dir = context.output_dir()?;
-    let experiment = make(context.lab()?, Box::new(NoAudience))?;
+    let experiment = make(context.lab()?, Box::new(NoObserver))?;
     experiment.write(&dir)?;
     context.say(format!("curves: {}", dir.join("report.html").display()));
     Ok(experiment.targets)

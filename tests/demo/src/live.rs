@@ -5,7 +5,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use crate::{
-    recorder::Audience,
+    recorder::Observer,
     recording::{ContainerTrack, Figures, Recording, Share},
     table,
 };
@@ -54,7 +54,7 @@ impl Live {
     }
 }
 
-impl Audience for Live {
+impl Observer for Live {
     fn sample(&mut self, recording: &Recording) {
         let news = self.news(recording);
         let due = self.terminal || recording.now - self.shown >= SELDOM || !news.is_empty();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_told_once_and_in_order() {
+    fn phases_and_changes_are_printed_once_and_in_order() {
         let mut live = Live::new();
         let recording = Recording {
             phases: vec![Phase {

@@ -25,15 +25,12 @@ pub(crate) const COMPARED: [&str; 7] = [WITHOUT, FIFO, WEIGHTS, AGAIN, DEFAULT, 
 /// The demo's result.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The environment.
     pub(crate) setting: Setting,
-    /// The results of the containers.
     pub(crate) containers: Vec<ContainerResult>,
     /// Promises.
     targets: Vec<Target>,
     #[serde(skip)]
     pub(crate) recording: Recording,
-    #[serde(skip)]
     pub(crate) experiments: Vec<Experiment>,
 }
 

@@ -22,13 +22,13 @@ pub(crate) struct VmPlan {
     pub(crate) memory_mib: u64,
     pub(crate) vcpus: u32,
     pub(crate) disk: Throttle,
-    pub(crate) hosting: Hosting,
+    pub(crate) host_settings: HostSettings,
     pub(crate) containers: Vec<ContainerPlan>,
 }
 
 /// Settings of the host for a VM.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hosting {
+pub(crate) struct HostSettings {
     /// Use of the host's page cache for the disk.
     pub(crate) cache: HostCache,
     /// The host's cgroup for its VMM.
@@ -51,8 +51,8 @@ impl VmPlan {
     /// Returns the guest without its disk.
     pub(crate) fn guest(&self) -> GuestConfig {
         GuestConfig {
-            cgroup: self.hosting.cgroup.map(str::to_owned),
-            populated: self.hosting.populated,
+            cgroup: self.host_settings.cgroup.map(str::to_owned),
+            populated: self.host_settings.populated,
             ..GuestConfig::new(self.name)
                 .memory_mib(self.memory_mib)
                 .vcpus(self.vcpus)
@@ -130,7 +130,7 @@ mod tests {
             memory_mib: 256,
             vcpus: 1,
             disk: DISK,
-            hosting: Hosting::default(),
+            host_settings: HostSettings::default(),
             containers: vec![container("a"), container("b")],
         };
         let disk = vm.disk();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_what_the_manual_describes() {
+    fn the_file_is_as_the_manual_describes() {
         assert_eq!(
             config(&[("web", 60)]),
             "default_pool_weight = 0\n\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n\

@@ -45,22 +45,22 @@ pub(crate) struct State {
 }
 
 /// The observer of a recording.
-pub(crate) trait Audience: Send {
+pub(crate) trait Observer: Send {
     /// Called after each sample.
     fn sample(&mut self, recording: &Recording);
 }
 
 /// An observer that does nothing.
 #[derive(Debug)]
-pub(crate) struct NoAudience;
+pub(crate) struct NoObserver;
 
-impl Audience for NoAudience {
+impl Observer for NoObserver {
     fn sample(&mut self, _: &Recording) {}
 }
 
 impl Recorder {
     /// Records the host's cache and the loads that will be added.
-    pub(crate) fn start(host: &Machine, audience: Box<dyn Audience>) -> Result<Self> {
+    pub(crate) fn start(host: &Machine, observer: Box<dyn Observer>) -> Result<Self> {
         let start = Instant::now();
         let shared = Arc::new(Shared::default());
         let sampler = Sampler {
@@ -68,7 +68,7 @@ impl Recorder {
             loads: Vec::new(),
             shared: Arc::clone(&shared),
             start,
-            audience,
+            observer,
         };
         let theirs = Arc::clone(&shared);
         let sampler = thread::Builder::new()

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use crate::latency::Latencies;
 
-/// A run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Recording {
     /// Phases, in order and without gaps.
@@ -31,7 +30,6 @@ pub(crate) struct Phase {
     pub(crate) to: f64,
 }
 
-/// A change.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Change {
     pub(crate) at: f64,
@@ -45,7 +43,6 @@ pub(crate) struct VmTrack {
     pub(crate) shares: Vec<Share>,
 }
 
-/// A container.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ContainerTrack {
     pub(crate) vm: String,

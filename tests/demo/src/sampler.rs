@@ -15,7 +15,7 @@ use ddlab::{
 use ddload::Line;
 
 use crate::{
-    recorder::{Audience, Shared},
+    recorder::{Observer, Shared},
     recording::{Counts, Recording, Share, Work},
     site::ActiveLoad,
 };
@@ -29,7 +29,7 @@ pub(crate) struct Sampler {
     pub(crate) loads: Vec<ActiveLoad>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) start: Instant,
-    pub(crate) audience: Box<dyn Audience>,
+    pub(crate) observer: Box<dyn Observer>,
 }
 
 impl Sampler {
@@ -95,7 +95,7 @@ impl Sampler {
             track.work.extend(work);
         }
         recording.now = after;
-        self.audience.sample(recording);
+        self.observer.sample(recording);
         drop(state);
         self.shared.fresh.notify_all();
         Ok(())

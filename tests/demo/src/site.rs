@@ -60,7 +60,7 @@ pub(crate) fn boot(lab: &Lab, plans: &[VmPlan]) -> Result<Vec<Vm>> {
 impl Vm {
     fn boot(lab: &Lab, plan: &VmPlan, disk: &Disk) -> Result<Self> {
         let config = plan.guest();
-        let config = config.cached_disk(disk, plan.disk, plan.hosting.cache);
+        let config = config.cached_disk(disk, plan.disk, plan.host_settings.cache);
         let guest = lab.start_guest(&config)?;
         let device = disk.path_in_guest();
         guest.mount(&device, plan.mount_point(), "ext4", "noatime")?;

@@ -4,24 +4,24 @@
 //! for its throughput (section 5.2.1).
 //!
 //! A partition that the host alone decides ("Morai++" in the paper) can only move file pages
-//! between containers, however well it is chosen; Redis and MariaDB lack memory of the guest.
-//! policyd moves both, and so do limits set by hand. All are measured in the same way, by clients
-//! that send the next request as soon as they are answered.
+//! between containers. policyd moves memory of the guest as well, and so do limits set by hand. The
+//! run counts the targets that are met with each. All are measured in the same way, by clients that
+//! send the next request as soon as they are answered.
 
 mod outcome;
 mod service;
-mod stand;
+mod testbed;
 
 use anyhow::Result;
 use ddlab::{Context, Scenario, Target};
 
 use outcome::{Configuration, Outcome, Who};
 use service::SERVICES;
-use stand::{Limits, Stand};
+use testbed::{Limits, Testbed};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "table-4",
-    about: "Redis, MariaDB, nginx, SQLite: policyd meets targets that no host-only partition meets",
+    about: "Redis, MariaDB, nginx, SQLite: the targets that policyd, limits by hand and the host meet",
     quick: false,
     run,
 };
@@ -37,27 +37,27 @@ const DIVISIONS: [(Who, Limits, &str); 3] = [
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let dir = context.output_dir()?;
-    let mut stand = Stand::start(context.debian_lab()?)?;
-    let most = stand.most()?;
+    let mut testbed = Testbed::start(context.debian_lab()?)?;
+    let most = testbed.most()?;
     say(&format!("on fast disks: {most:.1?}"));
-    let targets = stand::targets(&most);
+    let targets = testbed::targets(&most);
     let mut configurations = Vec::new();
     for (who, limits, words) in DIVISIONS {
         for (web, store) in PARTITIONS {
-            let figures = stand.partition((web, store), limits)?;
+            let figures = testbed.partition((web, store), limits)?;
             let name = format!("{words}, {web}:{store}");
             say(&format!("{name}: {figures:.1?}"));
             configurations.push(Configuration::new(who, name, figures));
         }
     }
-    let (met, explained, figures) = stand.promised(&targets)?;
+    let (met, explained, figures) = testbed.promised(&targets)?;
     configurations.push(Configuration::new(
         Who::Policyd,
         "policyd".to_owned(),
         figures,
     ));
     let outcome = Outcome {
-        limit_mib: stand.limit_mib(),
+        limit_mib: testbed.limit_mib(),
         services: SERVICES.iter().map(|service| service.about).collect(),
         most,
         targets,

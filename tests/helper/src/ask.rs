@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ArgGroup;
-use ddhelper::churn::Dice;
+use ddhelper::churn::Random;
 use ddload::Pace;
 
 use service::Service;
@@ -74,13 +74,13 @@ pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
     thread::spawn(move || publish_for_ever(&path, start, &count));
     let every = Duration::from_secs_f64(1.0 / arguments.rate);
     let mut pace = Pace::new(start, Duration::ZERO, every);
-    let mut dice = Dice::new(arguments.of);
+    let mut rng = Random::new(arguments.of);
     loop {
         let unpaced = arguments.unpaced_while.as_ref();
         if !unpaced.is_some_and(|file| file.exists()) {
             thread::sleep(pace.next(Instant::now()));
         }
-        let number = dice.below(arguments.of).to_string();
+        let number = rng.below(arguments.of).to_string();
         let question = arguments.question.replace("{}", &number);
         let expected = arguments.answer.replace("{}", &number);
         let answer = service.ask(&question)?;

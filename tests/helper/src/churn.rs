@@ -4,24 +4,24 @@
 //! of it.
 //!
 //! A [`Plan`] determines a [`Script`] of [`Step`]s, which is the same wherever it is made. The
-//! guest executes the steps on a filesystem and reports the results of its reads ([`Seen`]). A
-//! [`Replay`] executes them on a [`Model`] and reports the pages that were wrong.
+//! guest executes the steps on a filesystem and reports the results of its reads ([`ReadResult`]).
+//! A [`Replay`] executes them on a [`Model`] and reports the pages that were wrong.
 
 mod bytes;
 mod lengths;
 mod model;
+mod read_result;
 mod replay;
 mod script;
-mod seen;
 mod step;
 
 use serde::{Deserialize, Serialize};
 
-pub use bytes::{Dice, fill};
+pub use bytes::{Random, fill};
 pub use model::Model;
-pub use replay::{Replay, Wrong};
+pub use read_result::{ReadResult, digests};
+pub use replay::{Replay, WrongPage};
 pub use script::Script;
-pub use seen::{Seen, digests};
 pub use step::{By, Seek, Shift, Step};
 
 /// Size of a page, the unit in which reads are judged.

@@ -5,7 +5,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
@@ -13,9 +13,10 @@ use anyhow::{Result, ensure};
 use ddhelper::churn::{By, PAGE, Seek, Shift, fill};
 use memmap2::{Mmap, MmapOptions};
 use rustix::fs::{
-    Advice, CWD, FallocateFlags, OFlags, RenameFlags, copy_file_range, fadvise, fallocate,
+    Advice, CWD, FallocateFlags, Mode, OFlags, RenameFlags, copy_file_range, fadvise, fallocate,
     renameat_with,
 };
+use rustix::io::retry_on_intr;
 
 /// Number of bytes read or written at a time.
 const BLOCK: usize = 128 << 10;
@@ -43,7 +44,7 @@ impl Tree {
         seed: u64,
         by: By,
     ) -> Result<File> {
-        let file = open(&self.path(file), by)?;
+        let file = open_by(&self.path(file), by)?;
         if by == By::Mapping {
             let size = usize::try_from(len)?;
             // SAFETY: no other task writes to the file or cuts it short.
@@ -56,7 +57,7 @@ impl Tree {
     }
 
     pub(crate) fn truncate(&self, file: u32, len: u64) -> Result<()> {
-        Ok(open(&self.path(file), By::Calls)?.set_len(len)?)
+        Ok(open_by(&self.path(file), By::Calls)?.set_len(len)?)
     }
 
     pub(crate) fn alter(&self, file: u32, offset: u64, len: u64, shift: Shift) -> Result<()> {
@@ -67,7 +68,7 @@ impl Tree {
             Shift::Insert => FallocateFlags::INSERT_RANGE,
         };
         Ok(fallocate(
-            open(&self.path(file), By::Calls)?,
+            open_by(&self.path(file), By::Calls)?,
             flags,
             offset,
             len,
@@ -76,7 +77,7 @@ impl Tree {
 
     pub(crate) fn copy(&self, from: u32, to: u32, offset: u64, len: u64) -> Result<()> {
         let from = File::open(self.path(from))?;
-        let to = open(&self.path(to), By::Calls)?;
+        let to = open_by(&self.path(to), By::Calls)?;
         let (mut read, mut write) = (offset, offset);
         while write < offset + len {
             let left = usize::try_from(offset + len - write)?;
@@ -106,7 +107,7 @@ impl Tree {
 
     /// Returns the content of a file, or `None` if it does not exist.
     pub(crate) fn read(&self, file: u32, by: By, seek: Seek) -> Result<Option<Vec<u8>>> {
-        match open(&self.path(file), by) {
+        match open_by(&self.path(file), by) {
             Ok(file) => content(&file, by, seek).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
@@ -130,17 +131,18 @@ impl Tree {
     }
 }
 
-fn open(path: &Path, by: By) -> io::Result<File> {
+/// Opens an existing file. `flags` are those of open(2), the access mode included.
+pub(crate) fn open(path: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
+    let (path, flags) = (path.as_ref(), flags | OFlags::CLOEXEC);
+    Ok(retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))?.into())
+}
+
+fn open_by(path: &Path, by: By) -> io::Result<File> {
     let flags = match by {
-        By::Direct => OFlags::DIRECT,
-        By::Calls | By::Mapping => OFlags::empty(),
+        By::Direct => OFlags::RDWR | OFlags::DIRECT,
+        By::Calls | By::Mapping => OFlags::RDWR,
     };
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        // The flags do not use the sign bit.
-        .custom_flags(flags.bits() as i32)
-        .open(path)
+    open(path, flags)
 }
 
 /// Syncs dirty pages, so that they can be dropped.

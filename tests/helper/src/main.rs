@@ -3,6 +3,7 @@
 //! The program, with a verb for each operation that scenarios need inside a machine.
 
 mod ask;
+mod disturbances;
 mod files;
 mod ioctl;
 mod kexec;
@@ -14,7 +15,6 @@ mod rules;
 mod run;
 mod starve;
 mod torture;
-mod unrest;
 mod vmcall;
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A stream without a marked end.
+//! Receives a stream that has no end mark.
 
 use std::{
     fs::File,

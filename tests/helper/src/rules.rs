@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Steps that chance takes too rarely. Each is made for one rule of the cache, and bytes are wrong
-//! after it if the rule is broken.
+//! Sequences of steps that a random churn makes too rarely. Each is made for one rule of the cache,
+//! and bytes are wrong after it if the rule is broken.
 //!
 //! The steps require that no other task uses the filesystem, or reclaims from the cgroup, which is
 //! that of this program.

@@ -15,19 +15,19 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use ddhelper::churn::{Script, Seen, Step};
+use ddhelper::churn::{ReadResult, Script, Step};
 use rustix::{
     fs::{RenameFlags, sync},
     mount::{MountFlags, UnmountFlags, mount, unmount},
 };
 
-use crate::{ChurnArguments, files::Tree, unrest::Unrest};
+use crate::{ChurnArguments, disturbances::Disturbances, files::Tree};
 
 /// Executes all steps beside disturbances, and prints the results.
 pub(crate) fn churn(arguments: &ChurnArguments) -> Result<()> {
     let tree = Tree(arguments.mount.join("churn"));
     fs::create_dir_all(&tree.0)?;
-    let unrest = Unrest {
+    let disturbances = Disturbances {
         gate: RwLock::new(()),
         done: AtomicBool::new(false),
         reclaim: Path::new("/sys/fs/cgroup")
@@ -36,20 +36,20 @@ pub(crate) fn churn(arguments: &ChurnArguments) -> Result<()> {
     };
     let plan = &arguments.plan;
     thread::scope(|scope| {
-        scope.spawn(|| unrest.reclaim(plan.seed));
-        scope.spawn(|| unrest.read(&tree, plan));
-        let done = steps(arguments, &tree, &unrest);
-        unrest.done.store(true, Ordering::Relaxed);
+        scope.spawn(|| disturbances.reclaim(plan.seed));
+        scope.spawn(|| disturbances.read(&tree, plan));
+        let done = steps(arguments, &tree, &disturbances);
+        disturbances.done.store(true, Ordering::Relaxed);
         done
     })
 }
 
-fn steps(arguments: &ChurnArguments, tree: &Tree, unrest: &Unrest) -> Result<()> {
+fn steps(arguments: &ChurnArguments, tree: &Tree, disturbances: &Disturbances) -> Result<()> {
     let mut out = BufWriter::new(stdout().lock());
     let site = Site {
         arguments,
         tree,
-        unrest,
+        disturbances,
     };
     for (at, step) in (0..).zip(Script::new(arguments.plan)) {
         let seen = match step {
@@ -62,17 +62,17 @@ fn steps(arguments: &ChurnArguments, tree: &Tree, unrest: &Unrest) -> Result<()>
             }
         };
         let seen = seen.with_context(|| format!("step {at}: {step:?}"))?;
-        serde_json::to_writer(&mut out, &Seen::new(at, seen.as_deref()))?;
+        serde_json::to_writer(&mut out, &ReadResult::new(at, seen.as_deref()))?;
         out.write_all(b"\n")?;
     }
     Ok(out.flush()?)
 }
 
-/// The place of the steps.
+/// The filesystem on which the steps are executed.
 struct Site<'a> {
     arguments: &'a ChurnArguments,
     tree: &'a Tree,
-    unrest: &'a Unrest,
+    disturbances: &'a Disturbances,
 }
 
 impl Site<'_> {
@@ -131,7 +131,11 @@ impl Site<'_> {
             fstype,
             ..
         } = self.arguments;
-        let _shut = self.unrest.gate.write().unwrap_or_else(|e| e.into_inner());
+        let _shut = self
+            .disturbances
+            .gate
+            .write()
+            .unwrap_or_else(|e| e.into_inner());
         unmount(to, UnmountFlags::empty()).context("cannot unmount")?;
         if let Some((file, block, byte)) = touched {
             ensure!(plan.offline, "the plan does not allow this");

@@ -8,10 +8,10 @@
 /* Implemented in Rust: sends until nothing is left to send. May sleep. */
 void dd_hostile_work(unsigned int worker);
 
-/* crew.c */
-int dd_crew_start(void);
-void dd_crew_stop(void);
-bool dd_crew_leaves(void);
+/* workers.c */
+int dd_workers_start(void);
+void dd_workers_stop(void);
+bool dd_worker_must_end(void);
 void *dd_arena_map(u64 base, u64 size);
 void dd_arena_unmap(void *arena);
 long dd_hypercall(unsigned long number, const unsigned long *arguments);

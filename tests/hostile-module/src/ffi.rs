@@ -9,9 +9,9 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
 
 extern "C" {
-    fn dd_crew_start() -> c_int;
-    fn dd_crew_stop();
-    fn dd_crew_leaves() -> bool;
+    fn dd_workers_start() -> c_int;
+    fn dd_workers_stop();
+    fn dd_worker_must_end() -> bool;
     fn dd_arena_map(base: u64, size: u64) -> *mut c_void;
     fn dd_arena_unmap(arena: *mut c_void);
     fn dd_hypercall(number: c_ulong, arguments: *const c_ulong) -> c_long;
@@ -46,7 +46,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         ARENA.store(core::ptr::null(), Release);
-        // SAFETY: Mapped by construction; the crew, which uses it, is gone.
+        // SAFETY: Mapped by construction; the workers, which use it, have ended.
         unsafe { dd_arena_unmap(self.0) };
     }
 }
@@ -82,7 +82,7 @@ fn place(page: u64, at: usize, len: usize) -> Option<*mut u8> {
 /// DoubleDecker host gives.
 pub(crate) fn hypercall(gpa: u64, more: [u64; 3]) -> Option<Outcome> {
     let arguments = [gpa, more[0], more[1], more[2]].map(|word| word as c_ulong);
-    // SAFETY: For each request, frames to be filled are in the arena or are no memory
+    // SAFETY: For each request, frames to be filled are in the arena or are not memory
     // (`Draft::is_safe`).
     let raw = unsafe { dd_hypercall(NUMBER as c_ulong, arguments.as_ptr()) };
     Outcome::from_raw(raw as u64)
@@ -97,29 +97,29 @@ pub(crate) fn tally(which: u32, amount: u64) {
 /// Returns whether a worker must end, after letting other tasks run.
 pub(crate) fn leaves() -> bool {
     // SAFETY: Called by workers without locks.
-    unsafe { dd_crew_leaves() }
+    unsafe { dd_worker_must_end() }
 }
 
 /// The workers, one for each processor. They end when the value is dropped.
-pub(crate) struct Crew(());
+pub(crate) struct Workers(());
 
-impl Crew {
+impl Workers {
     /// Starts the workers.
     pub(crate) fn start() -> Result<Self> {
         // SAFETY: Called once, from module init.
-        kernel::error::to_result(unsafe { dd_crew_start() })?;
+        kernel::error::to_result(unsafe { dd_workers_start() })?;
         Ok(Self(()))
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         // SAFETY: Started by construction. Waits for all of them.
-        unsafe { dd_crew_stop() };
+        unsafe { dd_workers_stop() };
     }
 }
 
-/// Called by crew.c in each worker.
+/// Called by workers.c in each worker.
 #[no_mangle]
 extern "C" fn dd_hostile_work(worker: c_uint) {
     crate::worker::work(worker);

@@ -2,9 +2,9 @@
 
 //! The grammar of requests: mostly valid ones, and sometimes values at a limit or beyond it.
 
-use crate::dice::Dice;
 use crate::draft::Draft;
 use crate::plan::{self, Frames};
+use crate::random::Random;
 use ddabi::hypercall::Operation;
 use ddabi::key::{mix, FileKey, MAX_INDEX};
 use ddabi::pool::{Store, DEFAULT_POOL, MAX_POOLS, MAX_WEIGHT};
@@ -52,11 +52,11 @@ const KINDS: [(Kind, u64); 9] = [
 
 impl Kind {
     /// Returns the kind that the module's parameter selects, or a random one.
-    pub(crate) fn next(dice: &mut Dice) -> Self {
+    pub(crate) fn next(rng: &mut Random) -> Self {
         if let Some((kind, _)) = KINDS.get((plan::mode() as usize).wrapping_sub(1)) {
             return *kind;
         }
-        let mut rest = dice.below(100);
+        let mut rest = rng.below(100);
         for (kind, weight) in KINDS {
             if rest < weight {
                 return kind;
@@ -85,24 +85,24 @@ const WILD_FILESYSTEM: u32 = 0x1000;
 /// Filesystem number of pages that were put from memory that is plugged in and unplugged.
 const MOVING_FILESYSTEM: u32 = 0x2000;
 
-fn file(dice: &mut Dice) -> FileKey {
+fn file(rng: &mut Random) -> FileKey {
     FileKey {
-        inode: dice.below(8),
-        filesystem: dice.below(OWN_FILESYSTEMS) as u32,
+        inode: rng.below(8),
+        filesystem: rng.below(OWN_FILESYSTEMS) as u32,
         generation: 0,
     }
 }
 
 /// Returns a file that no filesystem has, or that many have.
-fn odd_file(dice: &mut Dice) -> FileKey {
+fn odd_file(rng: &mut Random) -> FileKey {
     FileKey {
-        inode: match dice.below(3) {
+        inode: match rng.below(3) {
             0 => 0,
             1 => u64::MAX,
-            _ => dice.next(),
+            _ => rng.next(),
         },
         filesystem: WILD_FILESYSTEM,
-        generation: dice.next() as u32,
+        generation: rng.next() as u32,
     }
 }
 
@@ -131,20 +131,20 @@ const MARK: u64 = u64::from_le_bytes(*b"hostile!");
 /// Composes a put or a get of a pool.
 pub(crate) fn order(
     draft: &mut Draft,
-    dice: &mut Dice,
+    rng: &mut Random,
     operation: Operation,
     own: Frames,
     pool: u32,
 ) -> Order {
-    let file = file(dice);
+    let file = file(rng);
     // Keys are few, so that they are used again.
-    let index = dice.below(64) * 16;
-    let pages = match dice.below(64) {
+    let index = rng.below(64) * 16;
+    let pages = match rng.below(64) {
         0 => 64,
         1..4 => 16,
-        _ => 1 + dice.below(2),
+        _ => 1 + rng.below(2),
     };
-    let first = own.first + dice.below(own.count.saturating_sub(pages));
+    let first = own.first + rng.below(own.count.saturating_sub(pages));
     let run = Run {
         file,
         index,
@@ -156,70 +156,70 @@ pub(crate) fn order(
     draft.begin(operation);
     draft.push(&run);
     if operation == Operation::Get {
-        defer(draft, dice);
+        defer(draft, rng);
     }
     Order { first, run }
 }
 
 /// Lets the host defer a get, now and then with the ticket of one that it has deferred for any task
 /// of this guest.
-fn defer(draft: &mut Draft, dice: &mut Dice) {
-    let ticket = match dice.below(8) {
+fn defer(draft: &mut Draft, rng: &mut Random) {
+    let ticket = match rng.below(8) {
         0..5 => 0,
-        5..7 => dice.below(4096),
-        _ => dice.next(),
+        5..7 => rng.below(4096),
+        _ => rng.next(),
     };
-    draft.defer(dice.below(2) as u32 * MAY_DEFER, ticket);
+    draft.defer(rng.below(2) as u32 * MAY_DEFER, ticket);
 }
 
 /// Composes a request that a good guest could send, sometimes at the limits. Its result is not
 /// checked.
-pub(crate) fn sentence(draft: &mut Draft, dice: &mut Dice, frames: Frames) {
-    match dice.below(8) {
-        0..3 => runs(draft, dice, Operation::Put, frames),
-        3..5 => runs(draft, dice, Operation::Get, frames),
-        5 => flush(draft, dice),
-        6 => pool(draft, dice),
+pub(crate) fn sentence(draft: &mut Draft, rng: &mut Random, frames: Frames) {
+    match rng.below(8) {
+        0..3 => runs(draft, rng, Operation::Put, frames),
+        3..5 => runs(draft, rng, Operation::Get, frames),
+        5 => flush(draft, rng),
+        6 => pool(draft, rng),
         _ => draft.begin(Operation::Ping),
     }
 }
 
 /// Composes runs at the limits and beyond them.
-pub(crate) fn runs(draft: &mut Draft, dice: &mut Dice, operation: Operation, frames: Frames) {
-    let count = match dice.below(8) {
+pub(crate) fn runs(draft: &mut Draft, rng: &mut Random, operation: Operation, frames: Frames) {
+    let count = match rng.below(8) {
         0 => MAX_RUNS as u64,
         1 => 0,
-        _ => 1 + dice.below(4),
+        _ => 1 + rng.below(4),
     };
     draft.begin(operation);
     for _ in 0..count {
         let run = Run {
-            file: odd_file(dice),
-            index: index(dice),
-            gfn: frame(frames.first + dice.below(frames.count)),
-            pool: number_of_pool(dice),
-            pages: pages(dice),
-            class: class(dice),
-            reserved: u8::from(dice.once_in(64)),
+            file: odd_file(rng),
+            index: index(rng),
+            gfn: frame(frames.first + rng.below(frames.count)),
+            pool: number_of_pool(rng),
+            pages: pages(rng),
+            class: class(rng),
+            reserved: u8::from(rng.once_in(64)),
         };
         draft.push(&run);
     }
     if operation == Operation::Get {
-        defer(draft, dice);
+        defer(draft, rng);
     }
 }
 
 /// Composes a put from any address: memory, devices, or no memory. The host only reads there.
-pub(crate) fn wild_put(draft: &mut Draft, dice: &mut Dice) {
+pub(crate) fn wild_put(draft: &mut Draft, rng: &mut Random) {
     draft.begin(Operation::Put);
-    for _ in 0..1 + dice.below(4) {
-        let gfn = address(dice) / PAGE_SIZE as u64;
+    for _ in 0..1 + rng.below(4) {
+        let gfn = address(rng) / PAGE_SIZE as u64;
         let run = Run {
-            file: odd_file(dice),
-            index: dice.below(MAX_INDEX),
+            file: odd_file(rng),
+            index: rng.below(MAX_INDEX),
             gfn,
             pool: 0,
-            pages: 1 + dice.below(64) as u16,
+            pages: 1 + rng.below(64) as u16,
             ..Run::default()
         };
         draft.push(&run);
@@ -227,14 +227,14 @@ pub(crate) fn wild_put(draft: &mut Draft, dice: &mut Dice) {
 }
 
 /// Composes a get into addresses without memory, which the host must not try to write.
-pub(crate) fn wild_get(draft: &mut Draft, dice: &mut Dice) {
+pub(crate) fn wild_get(draft: &mut Draft, rng: &mut Random) {
     draft.begin(Operation::Get);
     let run = Run {
-        file: file(dice),
-        index: dice.below(256) * 16,
-        gfn: dice.one_of(&[1 << 30, 1 << 36, (1 << 40) - 1, 1 << 40, u64::MAX]),
+        file: file(rng),
+        index: rng.below(256) * 16,
+        gfn: rng.one_of(&[1 << 30, 1 << 36, (1 << 40) - 1, 1 << 40, u64::MAX]),
         pool: 0,
-        pages: 1 + dice.below(4) as u16,
+        pages: 1 + rng.below(4) as u16,
         ..Run::default()
     };
     draft.push(&run);
@@ -242,25 +242,25 @@ pub(crate) fn wild_get(draft: &mut Draft, dice: &mut Dice) {
 
 /// Composes a put from memory that is plugged in and unplugged, or a get into it, of pages that
 /// exist or not.
-pub(crate) fn moving(draft: &mut Draft, dice: &mut Dice) {
-    let put = dice.once_in(2);
+pub(crate) fn moving(draft: &mut Draft, rng: &mut Random) {
+    let put = rng.once_in(2);
     draft.begin(if put { Operation::Put } else { Operation::Get });
-    for _ in 0..1 + dice.below(4) {
+    for _ in 0..1 + rng.below(4) {
         // Content from there is not checked, so that it has separate files.
-        let file = if put || dice.once_in(2) {
+        let file = if put || rng.once_in(2) {
             FileKey {
                 filesystem: MOVING_FILESYSTEM,
-                ..file(dice)
+                ..file(rng)
             }
         } else {
-            file(dice)
+            file(rng)
         };
         let run = Run {
             file,
-            index: dice.below(64) * 16,
-            gfn: plan::moving_frame(dice.below(plan::moving())),
+            index: rng.below(64) * 16,
+            gfn: plan::moving_frame(rng.below(plan::moving())),
             pool: 0,
-            pages: 1 + dice.below(64) as u16,
+            pages: 1 + rng.below(64) as u16,
             ..Run::default()
         };
         draft.push(&run);
@@ -268,28 +268,28 @@ pub(crate) fn moving(draft: &mut Draft, dice: &mut Dice) {
 }
 
 /// Composes ranges of all scopes: reversed, endless, overlapping.
-pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
+pub(crate) fn flush(draft: &mut Draft, rng: &mut Random) {
     draft.begin(Operation::Flush);
-    let many = dice.once_in(16);
+    let many = rng.once_in(16);
     for _ in 0..if many { MAX_RUNS as u64 } else { 1 } {
-        let first = index(dice);
+        let first = index(rng);
         let range = FlushRange {
-            file: if dice.once_in(2) {
-                file(dice)
+            file: if rng.once_in(2) {
+                file(rng)
             } else {
-                odd_file(dice)
+                odd_file(rng)
             },
             first,
-            last: match dice.below(4) {
+            last: match rng.below(4) {
                 0 => u64::MAX,
-                1 => index(dice),
-                _ => first.wrapping_add(dice.below(2048)),
+                1 => index(rng),
+                _ => first.wrapping_add(rng.below(2048)),
             },
             // The whole VM is flushed rarely, or there would be few pages.
-            scope: if dice.once_in(64) {
-                dice.below(5) as u32
+            scope: if rng.once_in(64) {
+                rng.below(5) as u32
             } else {
-                dice.below(2) as u32
+                rng.below(2) as u32
             },
             reserved: 0,
         };
@@ -298,25 +298,25 @@ pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
 }
 
 /// Puts the pages of the default pool on devices, or in both tiers.
-pub(crate) fn default_pool_on_device(draft: &mut Draft, dice: &mut Dice) {
+pub(crate) fn default_pool_on_device(draft: &mut Draft, rng: &mut Random) {
     draft.begin(Operation::PoolSet);
     draft.push(&PoolBody {
         pool: DEFAULT_POOL,
         weight: 100,
-        store: dice.one_of(&[Store::Ssd as u64, Store::Hybrid as u64]) as u32,
+        store: rng.one_of(&[Store::Ssd as u64, Store::Hybrid as u64]) as u32,
         policy: 0,
         ssd_weight: 100,
-        ssd_admit: dice.below(2) as u32,
+        ssd_admit: rng.below(2) as u32,
         name_len: 0,
         name: [0; NAME_LEN],
     });
 }
 
 /// Composes any operation on pools.
-pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
+pub(crate) fn pool(draft: &mut Draft, rng: &mut Random) {
     // A fifth of the operations create pools, more than destroy them. A migration moves a whole
     // file, which is in one pool afterwards.
-    let operation = match dice.below(64) {
+    let operation = match rng.below(64) {
         0..36 => Operation::PoolCreate,
         36..44 => Operation::PoolSet,
         44..48 => Operation::PoolDestroy,
@@ -326,59 +326,59 @@ pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
     draft.begin(operation);
     if operation == Operation::Migrate {
         draft.push(&MigrateBody {
-            file: file(dice),
-            pool: number_of_pool(dice),
-            reserved: u32::from(dice.once_in(16)),
+            file: file(rng),
+            pool: number_of_pool(rng),
+            reserved: u32::from(rng.once_in(16)),
         });
         return;
     }
     let limit = u64::from(MAX_WEIGHT);
     let mut name = [0; NAME_LEN];
     for byte in &mut name {
-        *byte = dice.next() as u8;
+        *byte = rng.next() as u8;
     }
     draft.push(&PoolBody {
-        pool: number_of_pool(dice),
-        weight: dice.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
-        store: dice.one_of(&[1, 1, 1, 0, 2, 3, 3, u64::from(u32::MAX)]) as u32,
-        policy: dice.one_of(&[0, 1, 2, 3, 4, 5, 6, u64::from(u32::MAX)]) as u32,
-        ssd_weight: dice.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
-        ssd_admit: dice.one_of(&[0, 0, 1, 1, 2, u64::from(u32::MAX)]) as u32,
-        name_len: dice.one_of(&[0, 1, 64, 65, u64::from(u32::MAX)]) as u32,
+        pool: number_of_pool(rng),
+        weight: rng.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
+        store: rng.one_of(&[1, 1, 1, 0, 2, 3, 3, u64::from(u32::MAX)]) as u32,
+        policy: rng.one_of(&[0, 1, 2, 3, 4, 5, 6, u64::from(u32::MAX)]) as u32,
+        ssd_weight: rng.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
+        ssd_admit: rng.one_of(&[0, 0, 1, 1, 2, u64::from(u32::MAX)]) as u32,
+        name_len: rng.one_of(&[0, 1, 64, 65, u64::from(u32::MAX)]) as u32,
         name,
     });
 }
 
 /// Composes a registration, which is rarely a wrong one.
-pub(crate) fn hello(draft: &mut Draft, dice: &mut Dice) {
-    draft.begin_as(Operation::Hello, 0, dice.next());
-    let odd = dice.once_in(8);
+pub(crate) fn hello(draft: &mut Draft, rng: &mut Random) {
+    draft.begin_as(Operation::Hello, 0, rng.next());
+    let odd = rng.once_in(8);
     draft.push(&Hello {
-        features: dice.next(),
+        features: rng.next(),
         page_size: if odd {
-            dice.next() as u32
+            rng.next() as u32
         } else {
             PAGE_SIZE as u32
         },
-        reserved: u32::from(odd && dice.once_in(2)),
+        reserved: u32::from(odd && rng.once_in(2)),
     });
 }
 
 /// Composes a request with a late, early, repeated or unknown session and number. Returns whether
 /// it may be executed at all, which is impossible for a session that never existed (they are random
 /// numbers of 64 bits) and for a number before the first.
-pub(crate) fn numbers(draft: &mut Draft, dice: &mut Dice) -> bool {
+pub(crate) fn numbers(draft: &mut Draft, rng: &mut Random) -> bool {
     let now = plan::sequence();
-    let sequence = match dice.below(6) {
+    let sequence = match rng.below(6) {
         0 => 0,
-        1 => now.saturating_sub(dice.below(2048)),
-        2 => now + dice.below(4096),
+        1 => now.saturating_sub(rng.below(2048)),
+        2 => now + rng.below(4096),
         3 => u64::MAX,
         4 => now,
-        _ => dice.next(),
+        _ => rng.next(),
     };
-    let (session, was_there) = match dice.below(6) {
-        0 => (dice.next(), false),
+    let (session, was_there) = match rng.below(6) {
+        0 => (rng.next(), false),
         1 => (plan::session().wrapping_add(1), false),
         _ => (plan::session(), true),
     };
@@ -387,11 +387,11 @@ pub(crate) fn numbers(draft: &mut Draft, dice: &mut Dice) -> bool {
 }
 
 /// Changes a few bytes anywhere in header and body.
-pub(crate) fn mutate(draft: &mut Draft, dice: &mut Dice) {
-    for _ in 0..1 + dice.below(3) {
-        let at = dice.below(draft.as_bytes().len() as u64) as usize;
-        let bits = dice.next() as u8;
-        let flip = dice.once_in(2);
+pub(crate) fn mutate(draft: &mut Draft, rng: &mut Random) {
+    for _ in 0..1 + rng.below(3) {
+        let at = rng.below(draft.as_bytes().len() as u64) as usize;
+        let bits = rng.next() as u8;
+        let flip = rng.once_in(2);
         draft.change(at, |byte| {
             if flip {
                 byte ^ 1u8.wrapping_shl(u32::from(bits))
@@ -400,27 +400,27 @@ pub(crate) fn mutate(draft: &mut Draft, dice: &mut Dice) {
             }
         });
     }
-    if dice.once_in(4) {
-        draft.set_count(dice.one_of(&[0, 1, 2, 100, 101, 1 << 16, u64::from(u32::MAX)]) as u32);
+    if rng.once_in(4) {
+        draft.set_count(rng.one_of(&[0, 1, 2, 100, 101, 1 << 16, u64::from(u32::MAX)]) as u32);
     }
 }
 
 /// Writes random bytes, mostly with the right magic, because others are refused at once.
-pub(crate) fn noise(draft: &mut Draft, dice: &mut Dice) {
-    let operation = Operation::from_raw(1 + dice.below(11) as u16).unwrap_or(Operation::Put);
-    let end = dice.below(PAGE_SIZE as u64) as usize;
-    draft.fill(end, || dice.next());
-    if !dice.once_in(4) {
+pub(crate) fn noise(draft: &mut Draft, rng: &mut Random) {
+    let operation = Operation::from_raw(1 + rng.below(11) as u16).unwrap_or(Operation::Put);
+    let end = rng.below(PAGE_SIZE as u64) as usize;
+    draft.fill(end, || rng.next());
+    if !rng.once_in(4) {
         draft.begin(operation);
-        draft.set_count(dice.below(3) as u32);
+        draft.set_count(rng.below(3) as u32);
         draft.stretch(end);
     }
 }
 
 /// Returns a guest-physical address of any kind.
-pub(crate) fn address(dice: &mut Dice) -> u64 {
-    let page = dice.below(plan::pages());
-    dice.one_of(&[
+pub(crate) fn address(rng: &mut Random) -> u64 {
+    let page = rng.below(plan::pages());
+    rng.one_of(&[
         0,
         0xa_0000,
         0xf_f000,
@@ -444,46 +444,46 @@ fn frame(page: u64) -> u64 {
     plan::address(page) / PAGE_SIZE as u64
 }
 
-fn index(dice: &mut Dice) -> u64 {
-    match dice.below(12) {
+fn index(rng: &mut Random) -> u64 {
+    match rng.below(12) {
         0 => MAX_INDEX,
-        1 => MAX_INDEX - dice.below(64),
+        1 => MAX_INDEX - rng.below(64),
         2 => MAX_INDEX + 1,
         3 => u64::MAX,
-        _ => dice.below(4096),
+        _ => rng.below(4096),
     }
 }
 
-fn pages(dice: &mut Dice) -> u16 {
+fn pages(rng: &mut Random) -> u16 {
     // Large ones are rare, because they take as long as a hundred others.
-    match dice.below(128) {
+    match rng.below(128) {
         0 => 0,
         1 => MAX_PAGES as u16,
         2 => MAX_PAGES as u16 + 1,
         3 => u16::MAX,
         4 => 512,
         5..8 => 64,
-        _ => 1 + dice.below(2) as u16,
+        _ => 1 + rng.below(2) as u16,
     }
 }
 
 /// Returns a class, mostly a valid one.
-fn class(dice: &mut Dice) -> u8 {
-    dice.one_of(&[0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 255]) as u8
+fn class(rng: &mut Random) -> u8 {
+    rng.one_of(&[0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 255]) as u8
 }
 
 /// Returns the number of a pool that may exist.
-pub(crate) fn any_pool(dice: &mut Dice) -> u32 {
-    dice.below(u64::from(MAX_POOLS)) as u32
+pub(crate) fn any_pool(rng: &mut Random) -> u32 {
+    rng.below(u64::from(MAX_POOLS)) as u32
 }
 
 /// Returns mostly one of the first pools, which short sessions have.
-fn number_of_pool(dice: &mut Dice) -> u32 {
-    match dice.below(12) {
+fn number_of_pool(rng: &mut Random) -> u32 {
+    match rng.below(12) {
         0 => MAX_POOLS - 1,
         1 => MAX_POOLS,
         2 => u32::MAX,
-        3..6 => any_pool(dice),
-        _ => dice.below(8) as u32,
+        3..6 => any_pool(rng),
+        _ => rng.below(8) as u32,
     }
 }

@@ -2,20 +2,20 @@
 
 //! The kernel module of a hostile guest: it sends the host everything that a guest can send.
 //!
-//! Each processor has a [`worker`] that composes random requests ([`draft`], [`grammar`], [`dice`])
-//! and sends them. The answers must be documented statuses, pages that are returned must be those
-//! that were put, and the guest itself must not be damaged: all memory that the host is asked to
-//! write is in an arena that this kernel does not use (`memmap=` on its command line).
+//! Each processor has a [`worker`] that composes random requests ([`draft`], [`grammar`],
+//! [`random`]) and sends them. The answers must be documented statuses, pages that are returned
+//! must be those that were put, and the guest itself must not be damaged: all memory that the host
+//! is asked to write is in an arena that this kernel does not use (`memmap=` on its command line).
 //!
-//! Results are module parameters (`shim/crew.c`): `running` falls to zero at the end.
+//! Results are module parameters (`shim/workers.c`): `running` falls to zero at the end.
 
 #![crate_name = "doubledecker_hostile"]
 
-mod dice;
 mod draft;
 mod ffi;
 mod grammar;
 mod plan;
+mod random;
 mod tally;
 mod worker;
 
@@ -62,7 +62,7 @@ module! {
 
 /// The module. The workers end before their memory is freed.
 struct Module {
-    _crew: ffi::Crew,
+    _workers: ffi::Workers,
     _arena: ffi::Arena,
 }
 
@@ -85,7 +85,7 @@ impl kernel::Module for Module {
         );
         let arena = ffi::Arena::map(base, size)?;
         Ok(Self {
-            _crew: ffi::Crew::start()?,
+            _workers: ffi::Workers::start()?,
             _arena: arena,
         })
     }

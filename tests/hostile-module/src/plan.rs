@@ -59,8 +59,8 @@ pub(crate) fn set_moving(base: u64, size: u64) {
     MOVING_COUNT.store(size / PAGE_SIZE as u64, Relaxed);
 }
 
-/// Returns a frame number in or near the memory that is plugged in and unplugged, for a number
-/// below [`moving`].
+/// Returns a frame number in or near the memory that is plugged in and unplugged. `number` is below
+/// [`moving`].
 pub(crate) fn moving_frame(at: u64) -> u64 {
     (MOVING_FIRST.load(Relaxed) + at).saturating_sub(AROUND)
 }

@@ -5,7 +5,7 @@
 use crate::ffi;
 use ddabi::hypercall::Outcome;
 
-/// Counters in the order of shim/crew.c. Those of the statuses follow `Ok` in the order of their
+/// Counters in the order of shim/workers.c. Those of the statuses follow `Ok` in the order of their
 /// numbers.
 #[derive(Clone, Copy)]
 #[repr(u32)]

@@ -2,11 +2,11 @@
 
 //! The work of one processor: composes, sends and judges requests.
 
-use crate::dice::Dice;
 use crate::draft::Draft;
 use crate::ffi;
 use crate::grammar::{self, Kind, Order};
 use crate::plan::{self, Frames};
+use crate::random::Random;
 use crate::tally::{self, Count};
 use ddabi::answer::{AnswerHeader, HelloAnswer, RESULTS};
 use ddabi::hypercall::{Operation, Outcome, Status};
@@ -22,12 +22,12 @@ pub(crate) fn work(number: u32) {
     };
     let mut worker = Worker {
         draft,
-        dice: Dice::new(plan::seed(), number),
+        rng: Random::new(plan::seed(), number),
         block: plan::block(number),
         own: Frames::of(number),
     };
     while !ffi::leaves() {
-        let kind = Kind::next(&mut worker.dice);
+        let kind = Kind::next(&mut worker.rng);
         let count = plan::take(kind.burst());
         if count == 0 {
             break;
@@ -40,7 +40,7 @@ pub(crate) fn work(number: u32) {
 
 struct Worker {
     draft: KBox<Draft>,
-    dice: Dice,
+    rng: Random,
     block: u64,
     own: Frames,
 }
@@ -50,24 +50,24 @@ impl Worker {
         if plan::session() == 0 {
             return self.register();
         }
-        let (draft, dice) = (&mut *self.draft, &mut self.dice);
+        let (draft, rng) = (&mut *self.draft, &mut self.rng);
         match kind {
             Kind::Orders => return self.order(DEFAULT_POOL),
             Kind::Storms => return self.storm(),
             Kind::Crowd => return self.crowd(),
             Kind::Floods => return self.flood(),
             Kind::Numbers => return self.number(),
-            Kind::Noise => grammar::noise(draft, dice),
-            Kind::Pools if dice.once_in(2) => grammar::pool(draft, dice),
+            Kind::Noise => grammar::noise(draft, rng),
+            Kind::Pools if rng.once_in(2) => grammar::pool(draft, rng),
             Kind::Pools => {
-                let pool = grammar::any_pool(dice);
+                let pool = grammar::any_pool(rng);
                 return self.order(pool);
             }
-            Kind::Moving if dice.once_in(2) => return self.order(DEFAULT_POOL),
+            Kind::Moving if rng.once_in(2) => return self.order(DEFAULT_POOL),
             Kind::Moving => return self.moving(),
             Kind::Mutants => {
-                grammar::sentence(draft, dice, Frames::shared());
-                grammar::mutate(draft, dice);
+                grammar::sentence(draft, rng, Frames::shared());
+                grammar::mutate(draft, rng);
             }
         }
         self.call(self.block);
@@ -98,15 +98,15 @@ impl Worker {
     }
 
     fn register(&mut self) {
-        grammar::hello(&mut self.draft, &mut self.dice);
+        grammar::hello(&mut self.draft, &mut self.rng);
         let outcome = self.call(self.block);
         if outcome.is_some_and(|outcome| outcome.status == Status::Ok && outcome.answered) {
             let mut body = HelloAnswer::new_zeroed();
             ffi::read(self.block + 1, RESULTS, body.as_mut_bytes());
             plan::set_session(body.session);
-            if self.dice.once_in(2) {
+            if self.rng.once_in(2) {
                 // Most orders are of this pool. Their pages go to a device, if there is one.
-                grammar::default_pool_on_device(&mut self.draft, &mut self.dice);
+                grammar::default_pool_on_device(&mut self.draft, &mut self.rng);
                 self.call(self.block);
             }
         }
@@ -114,9 +114,9 @@ impl Worker {
 
     /// Makes a put or a get of own pages. Pages that are given back must be those that were put.
     fn order(&mut self, pool: u32) {
-        let put = self.dice.once_in(2);
+        let put = self.rng.once_in(2);
         let operation = if put { Operation::Put } else { Operation::Get };
-        let order = grammar::order(&mut self.draft, &mut self.dice, operation, self.own, pool);
+        let order = grammar::order(&mut self.draft, &mut self.rng, operation, self.own, pool);
         if put {
             self.write(&order);
         } else {
@@ -167,7 +167,7 @@ impl Worker {
 
     /// Sends a request with some session and number. Only the current session may be accepted.
     fn number(&mut self) {
-        let may_be_done = grammar::numbers(&mut self.draft, &mut self.dice);
+        let may_be_done = grammar::numbers(&mut self.draft, &mut self.rng);
         let outcome = self.call(self.block);
         if !may_be_done && outcome.is_some_and(|outcome| outcome.status == Status::Ok) {
             tally::add(Count::LetIn, 1);
@@ -176,7 +176,7 @@ impl Worker {
 
     /// Registers and leaves, with and without Goodbye.
     fn storm(&mut self) {
-        if self.dice.once_in(3) {
+        if self.rng.once_in(3) {
             self.draft.begin(Operation::Goodbye);
             self.call(self.block);
         } else {
@@ -187,59 +187,59 @@ impl Worker {
     /// All workers use this block, so that a request may mix the bytes of several. Only runs are
     /// written there, with frames that are harmless in any mixture.
     fn crowd(&mut self) {
-        let operation = if self.dice.once_in(2) {
+        let operation = if self.rng.once_in(2) {
             Operation::Put
         } else {
             Operation::Get
         };
-        grammar::runs(&mut self.draft, &mut self.dice, operation, Frames::shared());
+        grammar::runs(&mut self.draft, &mut self.rng, operation, Frames::shared());
         self.call(plan::shared_block());
     }
 
     /// The host reads and writes addresses where memory may be gone.
     fn moving(&mut self) {
-        grammar::moving(&mut self.draft, &mut self.dice);
+        grammar::moving(&mut self.draft, &mut self.rng);
         if let Some(outcome) = self.call(self.block) {
             tally::add(Count::Moved, u64::from(outcome.pages));
         }
     }
 
     fn flood(&mut self) {
-        let wild = grammar::address(&mut self.dice);
-        match self.dice.below(8) {
+        let wild = grammar::address(&mut self.rng);
+        match self.rng.below(8) {
             // The request itself is at such an address. No other request is sent from outside of
             // the arena.
             0 => {
-                let gpa = wild | self.dice.one_of(&[0, 0, 1, 8, PAGE_SIZE as u64 - 1]);
+                let gpa = wild | self.rng.one_of(&[0, 0, 1, 8, PAGE_SIZE as u64 - 1]);
                 self.call_at(gpa, [0; 3]);
             }
             1 => {
-                let more = [self.dice.below(2), self.dice.below(2), self.dice.next()];
+                let more = [self.rng.below(2), self.rng.below(2), self.rng.next()];
                 self.draft.begin(Operation::Ping);
                 ffi::write(self.block, 0, self.draft.as_bytes());
                 self.call_at(plan::address(self.block), more);
             }
             2 => {
-                grammar::wild_put(&mut self.draft, &mut self.dice);
+                grammar::wild_put(&mut self.draft, &mut self.rng);
                 self.call(self.block);
             }
             3 => {
-                grammar::wild_get(&mut self.draft, &mut self.dice);
+                grammar::wild_get(&mut self.draft, &mut self.rng);
                 self.call(self.block);
             }
             // There is no memory for the answer behind it.
             4 => {
-                let (draft, dice) = (&mut *self.draft, &mut self.dice);
-                grammar::order(draft, dice, Operation::Get, self.own, DEFAULT_POOL);
+                let (draft, rng) = (&mut *self.draft, &mut self.rng);
+                grammar::order(draft, rng, Operation::Get, self.own, DEFAULT_POOL);
                 self.call(plan::last_page());
             }
             5 => {
-                grammar::flush(&mut self.draft, &mut self.dice);
+                grammar::flush(&mut self.draft, &mut self.rng);
                 self.call(self.block);
             }
             6 => {
-                let (draft, dice) = (&mut *self.draft, &mut self.dice);
-                let order = grammar::order(draft, dice, Operation::Put, self.own, DEFAULT_POOL);
+                let (draft, rng) = (&mut *self.draft, &mut self.rng);
+                let order = grammar::order(draft, rng, Operation::Put, self.own, DEFAULT_POOL);
                 self.write(&order);
                 self.call(self.block);
                 // The request is repeated with the same number.

@@ -9,7 +9,7 @@ use crate::artifacts::Qemu;
 /// The accelerator of L1. L2 always runs on L1's KVM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Accel {
-    /// KVM if it is usable, else emulation.
+    /// KVM if it is usable, and emulation otherwise.
     #[default]
     Auto,
     /// This machine's KVM.

@@ -32,13 +32,36 @@ pub struct Artifacts {
     pub root: PathBuf,
     /// Read-only image with the project's files, mounted at `/opt/dd`: `bin/` (on the path),
     /// `modules/*.ko`, `boot/{vmlinuz,initrd}`, and files for a few scenarios (see
-    /// [`crate::mutated_modules`], [`crate::SELFTESTS`]).
+    /// [`crate::mutated_modules`], [`crate::SELFTESTS`], [`crate::INSTALLED`]).
     pub opt: PathBuf,
-    /// Makes the read-only image of a whole Debian with systemd and servers, a layer over `root`,
-    /// if it does not exist yet (see [`crate::GuestConfig::debian`]).
+    /// Makes the read-only image of a complete Debian with systemd and servers, a layer over
+    /// `root`, if it does not exist yet (see [`crate::GuestConfig::debian`]).
     pub debian: fn() -> Result<PathBuf>,
+    /// Systems in which the project's packages are installed, for scenarios that need them.
+    pub installed: Option<Installed>,
     /// Makes a program that runs Debian's Prometheus on this machine, if it does not exist yet.
     pub prometheus: fn() -> Result<PathBuf>,
+}
+
+/// A host and a guest in which the project's packages are installed.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// L1.
+    pub host: Installation,
+    /// The guest's disk. Its kernel and initial filesystem are at [`crate::INSTALLED`] below
+    /// `/opt/dd`.
+    pub guest: PathBuf,
+}
+
+/// A Debian on a disk, with the kernel that was installed in it.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// Image of an ext4 filesystem. A lab does not change it.
+    pub disk: PathBuf,
+    /// Its kernel.
+    pub kernel: PathBuf,
+    /// Initial filesystem for this kernel, with the agent as `/init`.
+    pub initrd: PathBuf,
 }
 
 /// An emulator inside a root directory. It is started by the dynamic loader of that root without

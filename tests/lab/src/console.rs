@@ -45,7 +45,7 @@ static BAD: LazyLock<RegexSet> = LazyLock::new(|| {
     .expect("these are valid")
 });
 
-/// Lines that look like problems and are none: stock kernels print them on these machines.
+/// Lines that look like problems but are not: stock kernels print them on these machines.
 static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new([
         // The stock kernel's notes on mitigations.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_found() {
+    fn problems_of_kernels_are_found() {
         for line in [
             "[ 1.0] WARNING: CPU: 0 PID: 1 at mm/filemap.c:200 foo+0x1/0x2",
             "[ 1.0] BUG: kernel NULL pointer dereference, address: 0000000000000000",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_may_allow_what_it_provokes() {
+    fn a_scenario_may_allow_lines_that_it_provokes() {
         let allow = Regex::new("invoked oom-killer").unwrap();
         assert!(complaints("x invoked oom-killer: gfp", &[allow]).is_empty());
     }

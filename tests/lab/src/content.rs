@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_promised() {
+    fn written_files_have_the_promised_content() {
         let dir = tempfile::tempdir().unwrap();
         let file = FileSpec::new("a/b", 100_001, 7);
         file.write_below(dir.path()).unwrap();

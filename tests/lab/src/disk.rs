@@ -37,7 +37,7 @@ pub enum Format {
     Ext4,
 }
 
-/// Limits of a disk; `None` is no limit.
+/// Limits of a disk; `None` stands for no limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Throttle {
     /// Operations per second.

@@ -2,7 +2,7 @@
 
 //! Guests: VMs on L1's KVM.
 
-mod restart;
+pub(crate) mod restart;
 
 use std::{
     ops::Deref,
@@ -17,7 +17,7 @@ use ddagent::protocol::{Answer, Exit, Op, PORT, VmSpec};
 use crate::{
     disk::{Disk, HostCache, Throttle},
     link::Link,
-    machine::{Machine, unexpected},
+    machine::{INSTALLED, Machine, unexpected},
 };
 
 /// The longest wait for the notification of a guest's end.
@@ -35,6 +35,14 @@ const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-ne
      systemd.mask=systemd-binfmt.service systemd.mask=modprobe@configfs.service \
      systemd.mask=modprobe@fuse.service systemd.mask=modprobe@efi_pstore.service \
      systemd.mask=modprobe@drm.service systemd.mask=getty-static.service";
+
+/// An installed system has udev, and everything else that its packages enabled. Terminals would only
+/// wait for a user, and AppArmor would compile profiles for minutes at the first boot.
+pub(crate) const INSTALLED_ARGS: &str = " dd.root=system apparmor=0 systemd.getty_auto=no \
+     systemd.mask=getty@tty1.service systemd.show_status=no";
+
+/// Serial of L1's disk with the system of an installed guest.
+pub(crate) const INSTALLED_GUEST: &str = "guest-system";
 
 /// The hardware that boots fastest, without a firmware menu and legacy devices.
 const SMALLEST: &str = "microvm,rtc=on,pcie=on";
@@ -73,10 +81,13 @@ pub enum System {
     /// The tools of every test machine. The agent is PID 1.
     #[default]
     Small,
-    /// The same with the programs of a whole Debian. The lab must have its image.
+    /// The same with the programs of a complete Debian. The lab must have its image.
     Servers,
-    /// A whole Debian, whose PID 1 is systemd. The lab must have its image.
+    /// A complete Debian, whose PID 1 is systemd. The lab must have its image.
     Debian,
+    /// A Debian on a disk of its own, which outlives the guest, with the project's packages. See
+    /// [`crate::Context::installed_lab`].
+    Installed,
 }
 
 /// A disk and how the VMM runs it.
@@ -119,7 +130,7 @@ impl GuestConfig {
         self
     }
 
-    /// Sets the VMM's `-M`: the usual one takes no more hardware once it runs.
+    /// Sets the VMM's `-M`. The usual machine accepts no hot-plugged hardware.
     #[must_use]
     pub fn hardware(mut self, hardware: impl Into<String>) -> Self {
         self.hardware = hardware.into();
@@ -132,7 +143,7 @@ impl GuestConfig {
         self.cached_disk(disk, throttle, HostCache::None)
     }
 
-    /// [`GuestConfig::disk`] for each.
+    /// Gives it several disks, each like [`GuestConfig::disk`].
     #[must_use]
     pub fn disks<'d>(self, disks: impl IntoIterator<Item = &'d Disk>, throttle: Throttle) -> Self {
         let disks = disks.into_iter();
@@ -165,7 +176,7 @@ impl GuestConfig {
         self
     }
 
-    /// Makes it a whole Debian: systemd is PID 1 and starts the agent. See
+    /// Makes it a complete Debian: systemd is PID 1 and starts the agent. See
     /// [`crate::Context::debian_lab`].
     #[must_use]
     pub fn debian(mut self) -> Self {
@@ -173,11 +184,19 @@ impl GuestConfig {
         self
     }
 
-    /// Gives it the programs of a whole Debian, with the agent as PID 1, so that it boots much
+    /// Gives it the programs of a complete Debian, with the agent as PID 1, so that it boots much
     /// faster. See [`crate::Context::debian_lab`].
     #[must_use]
     pub fn servers(mut self) -> Self {
         self.system = System::Servers;
+        self
+    }
+
+    /// Makes it the Debian in which the project's packages are installed. A lab has one such guest at
+    /// a time. See [`crate::Context::installed_lab`].
+    #[must_use]
+    pub fn installed(mut self) -> Self {
+        self.system = System::Installed;
         self
     }
 
@@ -234,17 +253,23 @@ impl GuestConfig {
             System::Small => "",
             System::Servers => " dd.debian=layer",
             System::Debian => DEBIAN_ARGS,
+            System::Installed => INSTALLED_ARGS,
         });
         for argument in &self.kernel_args {
             kernel_args.push(' ');
             kernel_args.push_str(argument);
         }
         let argv = "qemu-system-x86_64 -accel kvm -cpu host -nodefaults -no-user-config \
-                    -no-reboot -display none -kernel /opt/dd/boot/vmlinuz -initrd \
-                    /opt/dd/boot/initrd -device virtio-serial-pci -device \
+                    -no-reboot -display none -device virtio-serial-pci -device \
                     virtconsole,chardev=console";
         let mut argv: Vec<String> = argv.split(' ').map(str::to_owned).collect();
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+        let boot = match self.system {
+            System::Installed => INSTALLED,
+            _ => "boot",
+        };
+        pair("-kernel", format!("/opt/dd/{boot}/vmlinuz"));
+        pair("-initrd", format!("/opt/dd/{boot}/initrd"));
         pair("-M", self.hardware.clone());
         pair("-name", name.clone());
         pair("-m", format!("{memory_mib}M"));
@@ -267,8 +292,12 @@ impl GuestConfig {
             pair("-device", "virtconsole,chardev=terminal".to_owned());
         }
         pair("-qmp", format!("unix:{dir}/qmp,server=on,wait=off"));
-        let debian = (self.system != System::Small).then_some("debian");
-        for image in ["root", "opt"].into_iter().chain(debian) {
+        let images: &[&str] = match self.system {
+            System::Small => &["root", "opt"],
+            System::Servers | System::Debian => &["root", "opt", "debian"],
+            System::Installed => &["opt"],
+        };
+        for image in images {
             pair(
                 "-drive",
                 format!("if=none,id={image},file=/dev/dd/{image},format=raw,readonly=on"),
@@ -276,6 +305,15 @@ impl GuestConfig {
             pair(
                 "-device",
                 format!("virtio-blk-pci,drive={image},serial={image}"),
+            );
+        }
+        if self.system == System::Installed {
+            let disk =
+                format!("if=none,id=system,file=/dev/dd/{INSTALLED_GUEST},format=raw,cache=none");
+            pair("-drive", disk);
+            pair(
+                "-device",
+                "virtio-blk-pci,drive=system,serial=system".to_owned(),
             );
         }
         for disk in &self.disks {
@@ -505,5 +543,13 @@ mod tests {
         assert_eq!(of(GuestConfig::new("a")), (false, false));
         assert_eq!(of(GuestConfig::new("a").servers()), (true, true));
         assert_eq!(of(GuestConfig::new("a").debian()), (true, false));
+    }
+
+    #[test]
+    fn an_installed_guest_boots_its_own_kernel_from_its_own_disk() {
+        let argv = GuestConfig::new("a").installed().spec().argv.join(" ");
+        assert!(argv.contains("-kernel /opt/dd/boot/installed/vmlinuz"));
+        assert!(argv.contains("file=/dev/dd/guest-system") && argv.contains("dd.root=system"));
+        assert!(!argv.contains("id=root"));
     }
 }

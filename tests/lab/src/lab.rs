@@ -2,6 +2,8 @@
 
 //! A KVM host under test.
 
+mod restart;
+
 use std::{
     fmt, fs,
     os::unix::net::UnixStream,
@@ -19,12 +21,13 @@ use regex::Regex;
 
 use crate::{
     accel::Accel,
-    artifacts::Artifacts,
+    artifacts::{Artifacts, Installed},
     disk::{self, Disk, DiskConfig, Slot, Throttle},
-    guest::{Guest, GuestConfig},
+    guest::{Guest, GuestConfig, INSTALLED_ARGS, INSTALLED_GUEST},
     link::Link,
     machine::Machine,
     process::Process,
+    scenario::DEBIAN_PATIENCE,
     vitals::{Emulator, Patience, Vitals},
     wire,
     work::WorkDir,
@@ -37,9 +40,9 @@ const BOOT_ATTEMPTS: usize = 3;
 
 /// The error that L1 showed no sign of life.
 #[derive(Debug)]
-struct Silent;
+struct Unresponsive;
 
-impl fmt::Display for Silent {
+impl fmt::Display for Unresponsive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("L1 did not come up")
     }
@@ -50,6 +53,9 @@ const BOOT_PATIENCE: Patience = Patience {
     still: Duration::from_secs(60),
     spinning: Duration::from_secs(90),
 };
+
+/// Serial of the disk with the system of an installed L1.
+const SYSTEM: &str = "system";
 
 /// Number of guests for which there is memory if each needs more for its kernel's checks.
 const GUESTS: u64 = 4;
@@ -78,8 +84,11 @@ pub struct LabConfig {
     /// Whether its clock counts instructions under emulation, one for each nanosecond, so that
     /// measurements do not depend on this machine.
     pub count_instructions: bool,
-    /// Image of a whole Debian, for guests that need it.
+    /// Image of a complete Debian, for guests that need it.
     pub debian: Option<PathBuf>,
+    /// Systems in which the project's packages are installed: L1's own, and that of a guest. Their
+    /// disks keep what is written to them until the lab ends.
+    pub installed: Option<Installed>,
     /// Additional arguments of L1's kernel.
     pub kernel_args: Vec<String>,
     /// Whether another host can be booted beside L1 (see [`Lab::boot_beside`]).
@@ -101,6 +110,7 @@ impl LabConfig {
             terminal: false,
             count_instructions: false,
             debian: None,
+            installed: None,
             kernel_args: Vec::new(),
             wired: false,
         }
@@ -125,8 +135,12 @@ impl LabConfig {
             }
         }
         pair("-smp", self.vcpus.to_string());
-        pair("-kernel", self.artifacts.kernel.display().to_string());
-        pair("-initrd", self.artifacts.initrd.display().to_string());
+        let (kernel, initrd) = match &self.installed {
+            Some(Installed { host, .. }) => (&host.kernel, &host.initrd),
+            None => (&self.artifacts.kernel, &self.artifacts.initrd),
+        };
+        pair("-kernel", kernel.display().to_string());
+        pair("-initrd", initrd.display().to_string());
         pair("-append", self.command_line());
         pair(
             "-serial",
@@ -136,7 +150,7 @@ impl LabConfig {
             "-chardev",
             format!("socket,id=agent,path={work}/agent,server=on,wait=off"),
         );
-        // Logs the registers of a processor that ends in a triple fault.
+        // Makes the emulator log the registers of a processor that ends in a triple fault.
         pair("-d", "cpu_reset".to_owned());
         pair("-D", format!("{}/l1.reset.log", self.dir.display()));
         pair("-device", "virtio-serial-pci".to_owned());
@@ -152,13 +166,11 @@ impl LabConfig {
             );
             pair("-device", "virtconsole,chardev=terminal".to_owned());
         }
-        let images = [("root", &self.artifacts.root), ("opt", &self.artifacts.opt)];
-        let debian = self.debian.iter().map(|path| ("debian", path));
-        for (name, path) in images.into_iter().chain(debian) {
+        for (name, path, mode) in self.images() {
             let path = path.display();
             pair(
                 "-drive",
-                format!("if=none,id={name},file={path},format=raw,readonly=on,file.locking=off"),
+                format!("if=none,id={name},file={path},format=raw,{mode},file.locking=off"),
             );
             pair(
                 "-device",
@@ -185,6 +197,27 @@ impl LabConfig {
         }
         argv.extend(wire.into_iter().flatten());
         argv
+    }
+
+    /// Returns the images with their names and modes. What is written to a snapshot goes to a
+    /// temporary file.
+    fn images(&self) -> Vec<(&'static str, &Path, &'static str)> {
+        const READ: &str = "readonly=on";
+        const SNAPSHOT: &str = "snapshot=on,cache=unsafe";
+        let mut images = vec![("opt", self.artifacts.opt.as_path(), READ)];
+        match &self.installed {
+            Some(Installed { host, guest }) => images.extend([
+                (SYSTEM, host.disk.as_path(), SNAPSHOT),
+                (INSTALLED_GUEST, guest.as_path(), SNAPSHOT),
+            ]),
+            None => images.push(("root", &self.artifacts.root, READ)),
+        }
+        images.extend(
+            self.debian
+                .iter()
+                .map(|path| ("debian", path.as_path(), READ)),
+        );
+        images
     }
 
     fn machine(&self) -> Vec<String> {
@@ -228,6 +261,9 @@ impl LabConfig {
             // Emulated clocks jump on a busy machine, so that the kernel must not calibrate against
             // them.
             line.push_str(" lpj=3000000 tsc=reliable");
+        }
+        if self.installed.is_some() {
+            line.push_str(INSTALLED_ARGS);
         }
         let own = self.kernel_args.iter().map(String::as_str);
         for argument in own.chain([self.artifacts.kernel_args]) {
@@ -285,7 +321,7 @@ impl Lab {
                     lab.retries = retries;
                     return Ok(lab);
                 }
-                Err(error) if retries + 1 < BOOT_ATTEMPTS && error.is::<Silent>() => {
+                Err(error) if retries + 1 < BOOT_ATTEMPTS && error.is::<Unresponsive>() => {
                     eprintln!("    L1 is booted again: {}", first_line(&error));
                     retries += 1;
                 }
@@ -323,11 +359,13 @@ impl Lab {
             Arc::clone(&vitals),
         )?);
         let host = Machine::new(link, None);
-        vitals.set_patience(BOOT_PATIENCE);
-        host.ping().context(Silent)?;
+        vitals.set_patience(match config.installed {
+            Some(_) => DEBIAN_PATIENCE,
+            None => BOOT_PATIENCE,
+        });
+        host.ping().context(Unresponsive)?;
         vitals.set_patience(Patience::default());
-        // Kernels with PREEMPT_RT do not run guests on emulated processors.
-        host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel 2>/dev/null || true")?;
+        load_kvm(&host)?;
         Ok(Self {
             free_slots: match beside {
                 Some(other) => Arc::clone(&other.free_slots),
@@ -527,6 +565,12 @@ fn remove_old_logs(dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Loads KVM. Kernels with PREEMPT_RT do not run guests on emulated processors.
+fn load_kvm(host: &Machine) -> Result<()> {
+    host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel 2>/dev/null || true")
+        .map(drop)
 }
 
 fn first_line(error: &anyhow::Error) -> String {

@@ -32,17 +32,19 @@ mod wire;
 mod work;
 
 pub use accel::Accel;
-pub use artifacts::{Artifacts, Qemu};
+pub use artifacts::{Artifacts, Installation, Installed, Qemu};
 pub use command::Command;
 pub use content::FileSpec;
 pub use ddagent::{
-    protocol::{Exit, How, Output, Sum},
+    protocol::{Exit, Output, ReadMode, Sum},
     terminal,
 };
 pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
 pub use guest::{Guest, GuestConfig, GuestDisk, System};
 pub use lab::{Lab, LabConfig};
-pub use machine::{GUEST_MODULE, HOST_MODULE, MODULES, Machine, SELFTESTS, mutated_modules};
+pub use machine::{
+    GUEST_MODULE, HOST_MODULE, INSTALLED, MODULES, Machine, SELFTESTS, mutated_modules,
+};
 pub use process::Process;
 pub use read::ReadSpec;
 pub use report::Target;

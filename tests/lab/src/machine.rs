@@ -37,6 +37,9 @@ pub fn mutated_modules(patches: &[&str]) -> String {
 /// Directory of the kernel's selftests below `/opt/dd`, for scenarios that need them.
 pub const SELFTESTS: &str = "selftests";
 
+/// Directory of the kernel and the initial filesystem of an installed guest, below `/opt/dd`.
+pub const INSTALLED: &str = "boot/installed";
+
 /// The control file of kernels with `DEBUG_KMEMLEAK`.
 const LEAKS: &str = "/sys/kernel/debug/kmemleak";
 
@@ -110,7 +113,7 @@ impl Machine {
         Ok(output.text())
     }
 
-    /// Does [`Machine::run`] with a plain argument list.
+    /// Runs a program like [`Machine::run`], given by its arguments.
     ///
     /// # Errors
     ///
@@ -123,7 +126,7 @@ impl Machine {
         self.run(&Command::new(argv))
     }
 
-    /// Does [`Machine::run_ok`] with a plain argument list.
+    /// Runs a program like [`Machine::run_ok`], given by its arguments.
     ///
     /// # Errors
     ///
@@ -136,7 +139,7 @@ impl Machine {
         self.run_ok(&Command::new(argv))
     }
 
-    /// Does [`Machine::run_ok`] with a line for the shell.
+    /// Runs a line of shell like [`Machine::run_ok`].
     ///
     /// # Errors
     ///

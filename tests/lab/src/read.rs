@@ -2,7 +2,7 @@
 
 //! Reads of files by the agent.
 
-use ddagent::protocol::{How, Read};
+use ddagent::protocol::{Read, ReadMode};
 
 /// One read of a file by the agent.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ impl ReadSpec {
             offset: 0,
             len: None,
             block: 1 << 20,
-            how: How::Buffered,
+            how: ReadMode::Buffered,
             digest: true,
             cgroup: None,
         })
@@ -30,7 +30,7 @@ impl ReadSpec {
         self
     }
 
-    /// Sets the size of each read, a multiple of 4096 for [`How::Direct`].
+    /// Sets the size of each read, a multiple of 4096 for [`ReadMode::Direct`].
     #[must_use]
     pub fn block(mut self, bytes: usize) -> Self {
         self.0.block = bytes;
@@ -39,7 +39,7 @@ impl ReadSpec {
 
     /// Sets the way of reading.
     #[must_use]
-    pub fn how(mut self, how: How) -> Self {
+    pub fn how(mut self, how: ReadMode) -> Self {
         self.0.how = how;
         self
     }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_missed() {
+    fn absent_figures_miss_their_targets() {
         let targets = [
             Target::at_least("a", 1.0, None, "x"),
             Target::at_most("b", 1.0, None, "x"),

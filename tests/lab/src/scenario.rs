@@ -22,8 +22,8 @@ use crate::{
     vitals::Patience,
 };
 
-/// A whole Debian starts dozens of programs before its agent runs, so that it gets more time.
-const DEBIAN_PATIENCE: Patience = Patience {
+/// A complete Debian starts dozens of programs before its agent runs, so that it gets more time.
+pub(crate) const DEBIAN_PATIENCE: Patience = Patience {
     still: Duration::from_secs(300),
     spinning: Duration::from_secs(1200),
 };
@@ -180,8 +180,8 @@ impl Context {
         }
     }
 
-    /// Boots a lab whose guests may be whole Debians (see [`crate::GuestConfig::debian`]), in place
-    /// of the shared one.
+    /// Boots a lab whose guests may be complete Debians (see [`crate::GuestConfig::debian`]), in
+    /// place of the shared one.
     ///
     /// # Errors
     ///
@@ -189,6 +189,27 @@ impl Context {
     pub fn debian_lab(&mut self) -> Result<&Lab> {
         let config = LabConfig {
             debian: Some((self.artifacts.debian)()?),
+            ..self.lab_config()
+        };
+        let lab = self.fresh_lab(config)?;
+        lab.set_patience(DEBIAN_PATIENCE);
+        Ok(lab)
+    }
+
+    /// Boots a lab in which L1 and one guest (see [`crate::GuestConfig::installed`]) are Debians in
+    /// which the project's packages were installed, in place of the shared one. Nothing of the
+    /// project is loaded or started but by these packages. The scenario must end this lab, because
+    /// others expect another L1.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the systems were not made, or the lab does not boot.
+    pub fn installed_lab(&mut self) -> Result<&Lab> {
+        let installed = self.artifacts.installed.clone();
+        let config = LabConfig {
+            installed: Some(installed.context("this run has no installed systems")?),
+            // A reboot is not repeated if it stops at the second processor, as a boot is.
+            vcpus: 1,
             ..self.lab_config()
         };
         let lab = self.fresh_lab(config)?;
@@ -225,7 +246,7 @@ impl Context {
     ///
     /// # Panics
     ///
-    /// Panics if `pattern` is no regular expression.
+    /// Panics if `pattern` is not a regular expression.
     pub fn allow_console(&mut self, pattern: &str) {
         self.allowed
             .push(Regex::new(pattern).expect("the pattern is valid"));
@@ -381,6 +402,7 @@ mod tests {
             root: PathBuf::new(),
             opt: PathBuf::new(),
             debian: || Ok(PathBuf::new()),
+            installed: None,
             prometheus: || Ok(PathBuf::new()),
         };
         Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {
@@ -404,9 +426,9 @@ mod tests {
         assert_eq!(verdict.targets.len(), 1);
     }
 
-    /// A lab that does not boot is no failure of the modules, whatever error follows.
+    /// A lab that does not boot does not count as a failure of the modules, whatever error follows.
     #[test]
-    fn a_lab_that_does_not_boot_is_no_failure_of_modules() {
+    fn a_lab_that_does_not_boot_is_not_a_failure_of_modules() {
         let error = Err::<(), _>(anyhow!("no sign of life")).context(NotBooted);
         let error = error.unwrap_err().context("the guest was started");
         assert!(matches!(Provoked::of(Some(&error)), Provoked::NotBooted(_)));

@@ -12,8 +12,8 @@
 //! - its process ends;
 //! - a single request takes longer than its limit, which is generous.
 
-mod pulse;
-mod trouble;
+mod problem;
+mod progress;
 mod watch;
 
 use std::{
@@ -29,8 +29,8 @@ use anyhow::{Result, bail};
 use ddagent::protocol::Exit;
 use regex::Regex;
 
-pub use self::pulse::Patience;
-use self::{pulse::Pulse, trouble::Trouble, watch::Watch};
+pub use self::progress::Patience;
+use self::{problem::Problem, progress::Progress, watch::Watch};
 use crate::console;
 
 /// Messages of a kernel after which waiting for it is pointless.
@@ -68,14 +68,14 @@ pub(crate) struct Vitals {
 #[derive(Debug)]
 struct State {
     patience: Patience,
-    signs: HashMap<Option<String>, Sign>,
+    signs: HashMap<Option<String>, Signs>,
     watch: Watch,
 }
 
-/// Signs of one machine.
+/// Signs of life of one machine.
 #[derive(Clone, Debug)]
-struct Sign {
-    pulse: Pulse,
+struct Signs {
+    progress: Progress,
     /// Length of its console at its start. The content before belongs to a predecessor.
     born: usize,
     /// Length of the part of its console that was judged already.
@@ -119,8 +119,8 @@ impl Vitals {
         let now = state.watch.look(Instant::now());
         let vm = vm.map(str::to_owned);
         let judged = state.signs.get(&vm).map_or(0, |sign| sign.judged);
-        let sign = Sign {
-            pulse: Pulse::new(now, len, Duration::ZERO),
+        let sign = Signs {
+            progress: Progress::new(now, len, Duration::ZERO),
             born: usize::try_from(len).unwrap_or(usize::MAX),
             judged,
             exit: None,
@@ -133,9 +133,9 @@ impl Vitals {
         let work = self.work_of(vm);
         self.with(vm, |sign, now| {
             if let Some(work) = work {
-                sign.pulse.work(now, work);
+                sign.progress.work(now, work);
             }
-            sign.pulse.beat(now);
+            sign.progress.beat(now);
         });
     }
 
@@ -147,7 +147,7 @@ impl Vitals {
 
     /// Records the processor time of a VM's VMM, as reported by L1.
     pub(crate) fn work(&self, vm: &str, spent: Duration) {
-        self.with(Some(vm), |sign, now| sign.pulse.work(now, spent));
+        self.with(Some(vm), |sign, now| sign.progress.work(now, spent));
     }
 
     /// Records console output of a VM.
@@ -160,11 +160,9 @@ impl Vitals {
         let _ = file.and_then(|mut file| file.write_all(data));
     }
 
-    /// Returns how many times a text was on the console of VMs of this name.
-    pub(crate) fn count(&self, vm: &str, text: &str) -> usize {
-        read_lossy(&self.console_path(Some(vm)))
-            .matches(text)
-            .count()
+    /// Returns how many times a text was on the console of L1, or of VMs of this name.
+    pub(crate) fn count(&self, vm: Option<&str>, text: &str) -> usize {
+        read_lossy(&self.console_path(vm)).matches(text).count()
     }
 
     /// Records the end of a VM's process.
@@ -191,30 +189,30 @@ impl Vitals {
     fn check_one(&self, vm: Option<&str>) -> Result<()> {
         let path = self.console_path(vm);
         let log = read_lossy(&path);
-        let Some(trouble) = self.trouble(vm, &log) else {
+        let Some(problem) = self.problem(vm, &log) else {
             return Ok(());
         };
         let name = vm.map_or_else(|| "L1".to_owned(), |name| format!("guest {name}"));
-        let (place, excerpt) = match &trouble {
-            Trouble::Unwell { at, .. } => ("from", console::from(&log, *at, EXCERPT)),
+        let (place, excerpt) = match &problem {
+            Problem::Unwell { at, .. } => ("from", console::from(&log, *at, EXCERPT)),
             _ => ("the end of", console::tail(&log, EXCERPT)),
         };
-        bail!("{name} {trouble}\n{place} {}:\n{excerpt}", path.display());
+        bail!("{name} {problem}\n{place} {}:\n{excerpt}", path.display());
     }
 
-    fn trouble(&self, vm: Option<&str>, log: &str) -> Option<Trouble> {
+    fn problem(&self, vm: Option<&str>, log: &str) -> Option<Problem> {
         let work = self.work_of(vm);
         let patience = self.state().patience.times(self.pace);
         let (sign, now) = self.with(vm, |sign, now| {
-            sign.pulse.console(now, log.len() as u64);
+            sign.progress.console(now, log.len() as u64);
             if let Some(work) = work {
-                sign.pulse.work(now, work);
+                sign.progress.work(now, work);
             }
             (sign.clone(), now)
         })?;
         let seen = sign.judged.max(sign.born);
         if let Some(found) = FATAL.find(log.get(seen..).unwrap_or_default()) {
-            return Some(Trouble::Unwell {
+            return Some(Problem::Unwell {
                 what: found.as_str().to_owned(),
                 at: seen + found.start(),
             });
@@ -227,8 +225,8 @@ impl Vitals {
             Some(_) => sign.exit.map(|exit| exit.to_string()),
         };
         match end {
-            Some(how) => Some(Trouble::Ended(how)),
-            None => sign.pulse.stuck(now, patience).map(Trouble::Stuck),
+            Some(how) => Some(Problem::Ended(how)),
+            None => sign.progress.stuck(now, patience).map(Problem::Stall),
         }
     }
 
@@ -264,7 +262,7 @@ impl Vitals {
     fn with<T>(
         &self,
         vm: Option<&str>,
-        change: impl FnOnce(&mut Sign, Duration) -> T,
+        change: impl FnOnce(&mut Signs, Duration) -> T,
     ) -> Option<T> {
         let mut state = self.state();
         let now = state.watch.look(Instant::now());

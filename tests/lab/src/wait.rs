@@ -21,7 +21,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 ///
 /// Fails if `look` fails, or has returned nothing for five minutes.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+pub fn until<T>(what: &str, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    until_within(PATIENCE, what, look)
+}
+
+/// Does [`until`] with another limit.
+pub(crate) fn until_within<T>(
+    limit: Duration,
+    what: &str,
+    mut look: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let start = Instant::now();
     loop {
         if let Some(found) = look().with_context(|| format!("waiting until {what}"))? {
@@ -33,8 +42,8 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
             }
             return Ok(found);
         }
-        if start.elapsed() > PATIENCE {
-            bail!("waited too long, {} s, until {what}", PATIENCE.as_secs());
+        if start.elapsed() > limit {
+            bail!("waited too long, {} s, until {what}", limit.as_secs());
         }
         thread::sleep(PAUSE);
     }

@@ -127,7 +127,8 @@ fn spread_len(rng: &mut Pcg64Mcg, mean: u64) -> u64 {
     let mean = mean as f64;
     let len = match Gamma::new(GAMMA, mean / GAMMA) {
         Ok(gamma) => gamma.sample(rng),
-        // The parameters are positive, so that this does not happen; the mean would also do.
+        // The parameters are positive, so that this does not happen. The mean is a valid size as
+        // well.
         Err(_) => mean,
     };
     len.clamp(1.0, LONGEST * mean) as u64
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn preparing_restores_what_a_run_changed() {
+    fn preparing_restores_the_files_that_a_run_changed() {
         let dir = tempfile::tempdir().unwrap();
         let load = Load::new(Profile::Mail, dir.path()).files(20);
         let set = &load.sets()[0];

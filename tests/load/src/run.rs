@@ -29,7 +29,7 @@ use crate::{
 /// End of a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// The run is ended from outside.
+    /// The run ends when another thread stops it.
     Never,
     /// After this number of requests of all threads together.
     Operations(u64),

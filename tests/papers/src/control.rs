@@ -93,7 +93,7 @@ impl Control {
         self.engine.report()
     }
 
-    /// Takes a look at this second and applies its results.
+    /// Lets the daemon measure at this second, and applies its decisions.
     pub fn look(&mut self, machine: &mut Machine, second: u64) {
         self.now = Time::from_secs(second);
         self.appear(second);

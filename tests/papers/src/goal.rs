@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_renamed_lost_or_in_another_order_is_missed() {
+    fn goals_that_are_renamed_lost_or_reordered_are_found() {
         assert!(!broken(|_| {}));
         assert!(broken(|figure| figure.name = "DoubleDecker, figure 3b"));
         assert!(broken(|figure| drop(figure.compared.pop())));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_decides() {
+    fn the_worst_number_decides() {
         let good = || row(1.0, 1.0, TWICE);
         let bad = || row(1.0, 3.0, TWICE);
         let verdict = |figure: &Figure| judge(figure).verdict;

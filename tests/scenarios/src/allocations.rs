@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Allocations of the modules fail: each one alone, one after the other, and then many of them at
-//! random under load. An operation must then either be refused or be done, and must not be done by
-//! half, get lost, get stuck, or cause a warning.
+//! Allocations of the modules fail: first each one alone, one after the other, then many at random
+//! under load. The operation that allocates must either be refused or succeed. It must not be done
+//! by half, get lost, hang, or cause a warning.
 
 mod faults;
 mod load;
@@ -13,7 +13,7 @@ use ddlab::{Context, Scenario, Target};
 
 use crate::{only, stage::Stage};
 
-/// Lets allocations fail singly, then under load.
+/// Makes allocations fail one at a time, then many of them under load.
 pub(crate) const ALLOCATIONS: Scenario = Scenario {
     name: "allocations",
     about: "allocations of both modules fail, singly and under load (needs --kernel debug)",
@@ -24,7 +24,7 @@ pub(crate) const ALLOCATIONS: Scenario = Scenario {
 /// Capacity of the tier, which is less than the load needs.
 const CAPACITY_MIB: u64 = 24;
 
-/// The part under load. In the other parts allocations fail singly.
+/// The part under load. In the other parts allocations fail one at a time.
 const UNDER_LOAD: &str = "load";
 const SINGLY: [&str; 4] = ["modules", "guest", "host", "calls"];
 

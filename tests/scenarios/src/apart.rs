@@ -71,7 +71,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "%",
         ),
         Target::none(
-            "apart: pages that were refused and are asked for",
+            "apart: refused pages that the guest requests",
             refused.get_asked,
         ),
     ])

@@ -118,7 +118,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     stage::alone(guest)?;
     stage.load_host(CAPACITY_MIB)?;
     attached(guest)?;
-    // With room for all pages, only a few folios are reclaimed.
+    // There is room for all pages here, so that only a few folios are reclaimed.
     let limit = format!("/sys/fs/cgroup/{READER}/memory.max");
     guest.write_file(&limit, "max")?;
     let before = ddctl::counters(guest)?;
@@ -130,7 +130,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     guest.write_file(&limit, LIMIT)?;
     guest.unload_module(GUEST)?;
     Ok(Target::none(
-        "bounds: pages that find no place after the hooks were gone for a while",
+        "bounds: pages that find no place after the hooks were detached for a while",
         counted.put_skipped_slots,
     ))
 }

@@ -68,7 +68,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         swapped,
         Target::at_most(
-            "calls: until the module went while frames did not come",
+            "calls: time to unload the module while frames never arrive",
             host.at_its_pace(5.0),
             unloading.as_secs_f64(),
             "s",
@@ -156,7 +156,7 @@ fn swapped(stage: &Stage<'_>) -> Result<Target> {
     );
     let us = |what: &str| said[what]["us"].as_f64().context("a time");
     Ok(Target::at_most(
-        "calls: a put of pages in swap, by one of pages in memory",
+        "calls: duration of a put of pages in swap, relative to pages in memory",
         2.0,
         us("swapped")? / us("resident")?,
         "",

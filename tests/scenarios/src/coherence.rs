@@ -8,7 +8,7 @@ mod attach;
 mod rules;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use ddhelper::churn::{Plan, Replay, Seen};
+use ddhelper::churn::{Plan, ReadResult, Replay};
 use ddlab::{
     Command, Context, Disk, Guest, GuestConfig, Running, Scenario, Target, Throttle, wait,
 };
@@ -177,7 +177,7 @@ impl Filesystem {
             let words: Vec<&str> = output.lines().filter(|l| !l.starts_with('{')).collect();
             bail!("the churn on {} failed: {}", self.name, words.join("\n"));
         }
-        let report: Vec<Seen> = output
+        let report: Vec<ReadResult> = output
             .lines()
             .map(serde_json::from_str)
             .collect::<Result<_, _>>()

@@ -74,11 +74,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let ended = start.elapsed();
     Ok(vec![
         Target::none(
-            "crowd: pages that an idle VM lost to one that streams",
+            "crowd: pages that an idle VM lost to a streaming VM",
             most_lost.context("idle VMs")?,
         ),
         Target::at_most(
-            "crowd: pages of the busy VM that has most, by those of the one that has least",
+            "crowd: pages of the largest busy VM, relative to the smallest",
             2.0,
             spread(&busy),
             "",
@@ -86,20 +86,20 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         Target::at_most(
             // The amount depends on the pages that a VM has at that moment, which differ by a
             // batch.
-            "crowd: pages that a short host left to a VM, most by least",
+            "crowd: pages left to VMs by a host short of memory, largest relative to smallest",
             1.5,
             spread(&short),
             "",
         ),
         Target::at_least(
-            "crowd: pages that VMs got back after that, all of them right",
+            "crowd: pages that VMs read back afterwards, all content right",
             // The bound is the floor, less the pages that a last batch took beyond it.
             (CAPACITY / 2) as f64 * 0.95,
             hits as f64,
             "",
         ),
         Target::at_most(
-            "crowd: until nothing is left of 200 VMs that have ended",
+            "crowd: time until 200 VMs that have ended are forgotten",
             host.at_its_pace(1.0),
             ended.as_secs_f64(),
             "s",

@@ -5,7 +5,7 @@
 use std::{thread, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use ddhelper::churn::Dice;
+use ddhelper::churn::Random;
 use ddlab::{Command, Context, Disk, GuestConfig, Scenario, Target, Throttle, wait};
 
 use crate::{
@@ -70,7 +70,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         .context("the host knew no VM that was killed")?;
     Ok(vec![Target::at_most(
         format!(
-            "deaths: from the signal until all pages were freed, at worst of {}",
+            "deaths: longest time from the signal until all pages were freed, of {}",
             times.len()
         ),
         stage.host().at_its_pace(1.0),
@@ -88,7 +88,7 @@ fn die_often(
     seed: u64,
     deaths: u32,
 ) -> Result<Vec<Duration>> {
-    let mut dice = Dice::new(seed);
+    let mut rng = Random::new(seed);
     let mut times = Vec::new();
     for death in 0..deaths {
         let name = format!("vm{seed}");
@@ -105,9 +105,9 @@ fn die_often(
                 Ok(guest.has_module(GUEST)?.then_some(()))
             })?;
             known = Some(attached(&guest)?);
-            some_calls(&guest, &mut dice)?;
+            some_calls(&guest, &mut rng)?;
         }
-        let signal = SIGNALS[dice.below(SIGNALS.len() as u64) as usize];
+        let signal = SIGNALS[rng.below(SIGNALS.len() as u64) as usize];
         let signalled = events::clock(stage.host())?;
         guest.kill(signal)?;
         if let Some(vm) = known {

@@ -15,13 +15,13 @@ const BEGIN: &str = "hist:keys=common_pid:begin=common_timestamp.usecs";
 const END: &str =
     "hist:keys=common_pid:took=common_timestamp.usecs-$begin:onmax($took).save(vcpu_id)";
 
-/// Exits are watched from its construction on.
+/// Measures exits from its construction on.
 #[derive(Debug)]
 pub(crate) struct Exits<'a>(&'a Machine);
 
-/// The exits that were seen.
+/// Number and longest duration of the exits in a measurement.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct ExitCounts {
     pub(crate) count: u64,
     pub(crate) longest_us: u64,
 }
@@ -37,8 +37,8 @@ impl<'a> Exits<'a> {
         Ok(Self(host))
     }
 
-    /// Ends the watch.
-    pub(crate) fn end(self) -> Result<Seen> {
+    /// Ends the measurement and returns its result.
+    pub(crate) fn end(self) -> Result<ExitCounts> {
         let text = self.0.shell(format!(
             "cat {DIR}/events/kvm/kvm_entry/hist
             echo '!{END}' > {DIR}/events/kvm/kvm_entry/trigger
@@ -50,8 +50,8 @@ impl<'a> Exits<'a> {
 }
 
 /// Parses a line for each vCPU's thread, and one below it for its longest exit.
-fn parse(text: &str) -> Result<Seen> {
-    let mut seen = Seen::default();
+fn parse(text: &str) -> Result<ExitCounts> {
+    let mut seen = ExitCounts::default();
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
         match word {
@@ -78,7 +78,7 @@ mod tests {
             { common_pid:        902 } hitcount:         12\n\
             \tmax:         71  vcpu_id:          1\n\n\
             Totals:\n    Hits: 292\n    Entries: 2\n    Dropped: 0\n";
-        let seen = Seen {
+        let seen = ExitCounts {
             count: 292,
             longest_us: 572,
         };

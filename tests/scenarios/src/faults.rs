@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     accounting, ddctl,
     hog::Hog,
-    hotplug::{self, Bay, Usage},
+    hotplug::{self, DimmSlot, Usage},
     memory::Memory,
     stage::{self, Stage},
     torture::{FEW, Storm},
@@ -49,7 +49,7 @@ const SIGUSR1: i32 = 10;
 const LEAST_READS: u64 = 20_000;
 
 /// A tortured guest and its host.
-struct Patient<'a> {
+struct TorturedGuest<'a> {
     stage: Stage<'a>,
     guest: Guest,
     /// Longest time that the host took for an operation while the VMM was stopped.
@@ -69,29 +69,29 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let config = config.disks(disks.iter().chain([&failing]), Throttle::NONE);
     let balloon = "virtio-balloon-pci,deflate-on-oom=on,free-page-reporting=on";
     let config = config.vmm_arg("-device").vmm_arg(balloon);
-    let config = hotplug::with_bay(config, Usage::Movable);
+    let config = hotplug::with_dimm_slot(config, Usage::Movable);
     let guest = stage.guest(&config)?;
     guest.exec_ok(["modprobe", "virtio_balloon"])?;
     let storm = Storm::start(&guest, &FEW, u64::MAX)?;
-    let mut patient = Patient {
+    let mut tortured = TorturedGuest {
         stage,
         guest,
         slowest: Duration::ZERO,
     };
-    Storm::some_hits(&patient.guest)?;
-    for (what, fault) in Patient::faults() {
-        fault(&mut patient).context(what)?;
-        Storm::some_hits(&patient.guest).with_context(|| format!("after {what}"))?;
+    Storm::some_hits(&tortured.guest)?;
+    for (what, fault) in TorturedGuest::faults() {
+        fault(&mut tortured).context(what)?;
+        Storm::some_hits(&tortured.guest).with_context(|| format!("after {what}"))?;
     }
-    storm.stop(&patient.guest)?;
+    storm.stop(&tortured.guest)?;
     let mut targets = Vec::from(storm.verdict("faults", LEAST_READS)?);
-    disk::fail(&patient.guest, &failing).context("a disk failed")?;
+    disk::fail(&tortured.guest, &failing).context("a disk failed")?;
     accounting::check(stage.host())?;
     targets.push(Target::at_most(
-        "faults: until pages of a stopped VM were given to others",
+        "faults: time until pages of a stopped VM were given to others",
         // Twice the time that it took beside two other labs.
         stage.host().at_its_pace(0.5),
-        patient.slowest.as_secs_f64(),
+        tortured.slowest.as_secs_f64(),
         "s",
     ));
     Ok(targets)
@@ -120,35 +120,35 @@ fn movable_file_pages(zones: &str) -> u64 {
         .sum()
 }
 
-/// A fault.
-type Fault<'a> = fn(&mut Patient<'a>) -> Result<()>;
+/// Causes a fault.
+type Fault<'a> = fn(&mut TorturedGuest<'a>) -> Result<()>;
 
-impl<'a> Patient<'a> {
+impl<'a> TorturedGuest<'a> {
     /// Returns all faults.
     fn faults() -> [(&'static str, Fault<'a>); 11] {
         [
-            ("a processor of the host was offline", |patient| {
-                without_processor(patient.stage.host(), &patient.guest)
+            ("a processor of the host was offline", |tortured| {
+                without_processor(tortured.stage.host(), &tortured.guest)
             }),
-            ("a processor of the guest was offline", |patient| {
-                without_processor(&patient.guest, &patient.guest)
+            ("a processor of the guest was offline", |tortured| {
+                without_processor(&tortured.guest, &tortured.guest)
             }),
             ("its VMM was stopped", Self::stop),
             ("its VMM got signals", Self::signals),
             ("a balloon took memory of the guest", Self::balloon),
-            ("the guest was short of memory", |patient| {
-                hunger::starve(&patient.guest)
+            ("the guest was short of memory", |tortured| {
+                hunger::starve(&tortured.guest)
             }),
             ("memory was plugged in and taken out", Self::replug),
             ("the host was short of memory", Self::short),
             ("the capacity was changed repeatedly", Self::flap),
             // This is the last, because a guest that had slept was seen to ignore memory that was
             // plugged in.
-            ("the guest was suspended", |patient| {
-                suspend::to_memory(&patient.guest, &patient.guest)
+            ("the guest was suspended", |tortured| {
+                suspend::to_memory(&tortured.guest, &tortured.guest)
             }),
-            ("the host was suspended", |patient| {
-                suspend::to_memory(patient.stage.host(), &patient.guest)
+            ("the host was suspended", |tortured| {
+                suspend::to_memory(tortured.stage.host(), &tortured.guest)
             }),
         ]
     }
@@ -181,7 +181,7 @@ impl<'a> Patient<'a> {
         Ok(())
     }
 
-    /// Interrupts vCPUs at any instruction of the host.
+    /// Interrupts vCPUs with signals to the VMM, which arrive at any instruction of the host.
     fn signals(&mut self) -> Result<()> {
         (0..SIGNALS).try_for_each(|_| self.guest.signal(SIGUSR1))
     }
@@ -208,15 +208,15 @@ impl<'a> Patient<'a> {
     /// Removes and returns frames together with KVM's slot for them, while they have pages of
     /// files.
     fn replug(&mut self) -> Result<()> {
-        let bay = Bay::new(self.stage.host(), &self.guest);
+        let slot = DimmSlot::new(self.stage.host(), &self.guest);
         for _ in 0..REPLUGS {
-            bay.plug()?;
+            slot.plug()?;
             wait::until("files are in the new memory", || {
                 let pages = movable_file_pages(&self.guest.read_text("/proc/zoneinfo")?);
                 Ok((pages > 0).then_some(()))
             })?;
             Storm::some_hits(&self.guest)?;
-            bay.unplug()?;
+            slot.unplug()?;
             Storm::some_hits(&self.guest)?;
         }
         Ok(())

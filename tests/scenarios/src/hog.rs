@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A consumer of a kernel's memory.
+//! A program that uses up the memory of a machine.
 
 use anyhow::{Result, ensure};
 use ddlab::Machine;
@@ -10,7 +10,7 @@ use crate::memory::Memory;
 /// Directory of its files, which cannot be reclaimed.
 const DIR: &str = "/run/hog";
 
-/// Takes a machine's memory and gives it back when dropped.
+/// Uses up a machine's memory, and frees it when dropped.
 pub(crate) struct Hog<'a> {
     machine: &'a Machine,
     floor_kib: u64,

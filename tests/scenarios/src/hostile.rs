@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The kernel of a guest sends the host everything that a guest can send, while another guest
-//! works. The host keeps working, the data of the other guest stays right, and its share is that of
-//! its weight.
+//! works. The host must keep working, and the other guest must keep its data and the share of its
+//! weight.
 
 pub(crate) mod fuzzer;
 mod moving;
@@ -56,7 +56,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 /// Number of requests that must be answered, half of the slowest run's, and the same for the short
 /// form.
 const LEAST_REQUESTS: [f64; 2] = [320_000.0, 100_000.0];
-/// Number of passes of the victim over its file in that time, chosen in the same way.
+/// Number of passes of the victim over its file in that time, half of the slowest run's as well.
 const LEAST_PASSES: [f64; 2] = [10.0, 2.0];
 
 const CAPACITY_MIB: u64 = 48;
@@ -90,7 +90,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let config = GuestConfig::new("victim").disk(&disk, Throttle::CLOUD);
     let victim = lab.start_guest(&config)?;
     victim.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
-    let config = hotplug::with_bay(fuzzer::guest("hostile"), Usage::Nothing);
+    let config = hotplug::with_dimm_slot(fuzzer::guest("hostile"), Usage::Nothing);
     let hostile = lab.start_guest(&config)?;
     // The first load allocates memory that a kernel never gives back, such as the first module's
     // symbols.
@@ -124,7 +124,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     eprintln!("    {stats:?}");
     targets.push(Target::none(
         format!(
-            "hostile: pages of {} that the device gave wrong",
+            "hostile: pages of {} that the device returned damaged",
             stats.read_pages
         ),
         stats.bad_checksums,
@@ -146,7 +146,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// The target of the attack, and the attacker.
+/// The attacked host, the victim and the attacker.
 struct Attack<'a> {
     stage: Stage<'a>,
     before: &'a Baseline<'a>,
@@ -201,22 +201,22 @@ impl Attack<'_> {
                 "",
             ),
             Target::none(
-                "hostile: answers that are no documented status",
+                "hostile: answers with an undocumented status",
                 sum(|tally| tally.unknown),
             ),
             Target::none(
                 format!(
-                    "hostile: pages of {} given that are not what was put",
+                    "hostile: pages of {} returned with other content than was put",
                     sum(|tally| tally.given)
                 ),
                 sum(|tally| tally.foreign),
             ),
             Target::none(
-                "hostile: requests done whose session or number cannot be right",
+                "hostile: requests executed with an impossible session or number",
                 sum(|tally| tally.let_in),
             ),
             Target::at_least(
-                "hostile: times the victim read its file, all of it right",
+                "hostile: passes of the victim over its file, all content right",
                 (LEAST_PASSES[form] / host.at_its_pace(1.0)).ceil(),
                 passes as f64,
                 "",
@@ -246,7 +246,8 @@ impl Attack<'_> {
         let start = Instant::now();
         let (mut last, mut enough) = (None::<Instant>, false);
         wait::until("the requests are sent", || {
-            // A look takes processor time from the machines under test.
+            // Each look at the host takes processor time from the machines under test, so that
+            // looks are rare.
             if last.is_none_or(|last| last.elapsed() > BETWEEN_LOOKS) {
                 let status = ddctl::host(host)?;
                 peak.used = peak.used.max(status.used_pages);
@@ -288,7 +289,7 @@ impl Attack<'_> {
                 "KiB",
             ),
             Target::at_most(
-                format!("hostile: {kind}: most memory the host held more than before"),
+                format!("hostile: {kind}: largest growth of the host's memory"),
                 held as f64 / 1024.0,
                 peak.held_kib as f64 / 1024.0,
                 "MiB",
@@ -366,7 +367,7 @@ impl Victim<'_> {
 }
 
 /// Programs in the guest make the module's hypercall repeatedly. They get KVM's answer with and
-/// without the module, and nothing else happens.
+/// without the module, and the call has no other effect.
 fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
     let before = ddctl::host(host)?.counters;
     call_from_user_mode(guest)?;

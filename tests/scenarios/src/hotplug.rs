@@ -23,7 +23,7 @@ pub(crate) enum Usage {
 }
 
 /// A guest into which memory can be plugged.
-pub(crate) fn with_bay(config: GuestConfig, usage: Usage) -> GuestConfig {
+pub(crate) fn with_dimm_slot(config: GuestConfig, usage: Usage) -> GuestConfig {
     let state = match usage {
         Usage::Nothing => "offline",
         Usage::Movable => "online_movable",
@@ -33,14 +33,14 @@ pub(crate) fn with_bay(config: GuestConfig, usage: Usage) -> GuestConfig {
     config.kernel_arg(format!("memhp_default_state={state}"))
 }
 
-/// The place for memory in a guest.
-pub(crate) struct Bay<'a> {
+/// The slot of a guest for a memory module.
+pub(crate) struct DimmSlot<'a> {
     vmm: Vmm<'a>,
     guest: &'a Guest,
 }
 
-impl<'a> Bay<'a> {
-    /// Returns the place of a guest that has one.
+impl<'a> DimmSlot<'a> {
+    /// Returns the slot of a guest that was configured with [`with_dimm_slot`].
     pub(crate) fn new(host: &'a Machine, guest: &'a Guest) -> Self {
         let vmm = Vmm::new(host, guest);
         Self { vmm, guest }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The work of the cache inside a guest delays other tasks only briefly, also with large folios and
-//! files.
+//! The work of the cache inside a guest delays other tasks only briefly, even for large folios and
+//! large files.
 
 mod swap;
 
@@ -66,7 +66,8 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
             ddctl::run(&guest, &format!("container add {READER} --policy fifo"))?;
         }
         site.grow()?;
-        let (mut leave, mut back, mut cut) = (Course::new(), Course::new(), Course::new());
+        let (mut leave, mut back, mut cut) =
+            (Repetitions::new(), Repetitions::new(), Repetitions::new());
         for _ in 0..ROUNDS {
             leave.add(site.late(&site.reclaim())?);
             back.add(site.late("ddhelper huge /mnt/large")?);
@@ -116,16 +117,20 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
             stage::ratio(got.get_hits, got.get_calls),
             "",
         ),
-        waited("large folios leave", &leave_alone, &leave),
-        waited("they come back", &back_alone, &back),
-        waited("a file with pages in many chunks is cut", &cut_alone, &cut),
+        waited("large folios are put", &leave_alone, &leave),
+        waited("large folios are read back", &back_alone, &back),
+        waited(
+            "a file with pages in many chunks is truncated",
+            &cut_alone,
+            &cut,
+        ),
     ])
 }
 
 /// Returns the target for the additional wait of an urgent task, compared with the kernel alone.
-fn waited(what: &str, alone: &Course, with: &Course) -> Target {
+fn waited(what: &str, alone: &Repetitions, with: &Repetitions) -> Target {
     Target::at_most(
-        format!("latency: million instructions more that an urgent task waits while {what}"),
+        format!("latency: additional wait of an urgent task in million instructions while {what}"),
         MOST_MS,
         (with.ms - alone.ms).max(0.0),
         "",
@@ -134,7 +139,7 @@ fn waited(what: &str, alone: &Course, with: &Course) -> Target {
 
 /// Results of the same work, repeated several times.
 #[derive(Debug)]
-struct Course {
+struct Repetitions {
     /// Worst wait of an urgent task in milliseconds, and of all repetitions the smallest: the host
     /// is occasionally busy with other work, and the wait under test occurs each time.
     ms: f64,
@@ -142,7 +147,7 @@ struct Course {
     counted: GuestCounters,
 }
 
-impl Course {
+impl Repetitions {
     fn new() -> Self {
         Self {
             ms: f64::INFINITY,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Tests on real kernels, with one promise, or a few related ones, in each file.
+//! Tests on real kernels. Each file tests one promise, or a few related ones.
 //!
 //! A scenario sets a [`stage`], works on it, and compares its observations with the counters of
 //! `ddctl` and with content that was made outside of the machines. The [`accounting`] must balance
@@ -23,6 +23,7 @@ mod filesystem;
 mod hog;
 mod hostile;
 mod hotplug;
+mod installed;
 mod latency;
 mod lifecycle;
 mod mapper;
@@ -70,6 +71,10 @@ mod work;
 
 use ddlab::{Scenario, ddctl};
 
+pub use installed::{
+    shop,
+    walk::{Side, installation},
+};
 pub use monitoring::dashboard::{Query, dashboard};
 pub use patched::{Patches, every_build, patched_builds};
 
@@ -116,6 +121,7 @@ pub fn by_name() -> &'static [Scenario] {
         sla::SLA,
         monitoring::MONITORING,
         systemd::SYSTEMD,
+        installed::INSTALLED,
         tenants::TENANTS,
         rootless::ROOTLESS,
         torture::TORTURE_EXT4,
@@ -123,6 +129,7 @@ pub fn by_name() -> &'static [Scenario] {
         torture::TORTURE_SSD,
         torture::TORTURE_HYBRID,
         ssd::faults::FAULTS,
+        ssd::tiers::TIERS,
         tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,

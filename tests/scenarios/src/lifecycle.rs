@@ -16,7 +16,7 @@ use crate::{
     vmm::{self, Vmm},
 };
 
-/// Does all of it twice, except migration and hibernation.
+/// Repeats each event twice, except migration and hibernation.
 pub(crate) const LIFECYCLE: Scenario = Scenario {
     name: "lifecycle",
     about: "a tortured guest is paused, rolled back, migrated, hibernates; modules are reloaded",

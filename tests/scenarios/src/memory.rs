@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory of a kernel, for finding memory that was not given back.
+//! The memory of a kernel, compared before and after work to find memory that was not freed.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const NOISE_KIB: u64 = 3 << 10;
 
 const PAGE_KIB: u64 = 4;
 
-/// Name for free pages on the lists of the processors.
+/// Name under which the free pages on the processors' lists are counted.
 const PER_CPU_FREE: &str = "PerCpuFree";
 
 /// Growth of a single cache that is reported, in KiB.
@@ -126,7 +126,7 @@ pub(crate) struct Baseline<'a> {
 }
 
 impl<'a> Baseline<'a> {
-    /// Takes it now.
+    /// Returns the amounts at this moment.
     pub(crate) fn take(machine: &'a Machine) -> Result<Self> {
         settle(machine)?;
         Ok(Self {

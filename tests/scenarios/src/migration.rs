@@ -78,7 +78,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     drop(guest);
     other.check_consoles(&[])?;
     targets.push(Target::at_most(
-        format!("migration: until a host gave back all of a guest that left, of {moves}"),
+        format!(
+            "migration: time until a host has freed the pages of a guest that left, of {moves}"
+        ),
         other.host().at_its_pace(MOST_S),
         slowest.as_secs_f64(),
         "s",

@@ -3,7 +3,7 @@
 //! Modules are loaded and unloaded under load, and leave nothing behind.
 
 use anyhow::{Context as _, Result, ensure};
-use ddhelper::churn::Dice;
+use ddhelper::churn::Random;
 use ddlab::{Context, GuestConfig, Machine, Scenario, Target, Throttle};
 
 use crate::{
@@ -44,13 +44,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage.load_host(CAPACITY_MIB)?;
     stage::attach(&guest)?;
     let load = Load::start(&guest)?;
-    let mut dice = Dice::new(1);
+    let mut rng = Random::new(1);
     for round in 0..rounds {
         let what = |module: &str| format!("round {round}, {module}");
-        some_calls(&guest, &mut dice).with_context(|| what("before"))?;
+        some_calls(&guest, &mut rng).with_context(|| what("before"))?;
         guest.unload_module(GUEST).with_context(|| what(GUEST))?;
         stage::attach(&guest)?;
-        some_calls(&guest, &mut dice).with_context(|| what("between"))?;
+        some_calls(&guest, &mut rng).with_context(|| what("between"))?;
         stage
             .host()
             .unload_module(HOST)

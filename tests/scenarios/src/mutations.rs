@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The test of the tests: modules that break one invariant each, by a patch of `tests/mutations`,
-//! and the scenario that must notice. It must pass with the unchanged modules, and fail because of
-//! the mutation and for no other reason.
+//! Tests the scenarios: each patch of `tests/mutations` breaks one invariant of the modules, and a
+//! scenario must notice. The scenario must pass with the unchanged modules, and fail with the
+//! patched ones because of the mutation and for no other reason.
 
 mod list;
 
@@ -33,7 +33,8 @@ enum Outcome {
     Otherwise,
     /// All scenarios passed.
     Unnoticed,
-    /// There is no result: a lab did not boot, or the scenario fails without the mutation as well.
+    /// There is no result, because a lab did not boot or the scenario fails without the mutation as
+    /// well.
     Inconclusive,
 }
 
@@ -94,10 +95,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     };
     let all = mutations.len();
     Ok(vec![
-        without("scenarios that fail although nothing is broken", &unclean),
+        without("scenarios that fail with the unchanged modules", &unclean),
         without(&format!("not noticed, of {all}"), &of(Outcome::Unnoticed)),
-        without("that fail for another reason", &of(Outcome::Otherwise)),
-        without("of which nothing can be said", &of(Outcome::Inconclusive)),
+        without(
+            "mutations whose scenario fails for another reason",
+            &of(Outcome::Otherwise),
+        ),
+        without("mutations without a result", &of(Outcome::Inconclusive)),
     ])
 }
 

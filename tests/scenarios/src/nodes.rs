@@ -81,7 +81,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     }
     Ok(vec![
         Target::at_most(
-            "nodes: pages lost for each page that the short node gained",
+            "nodes: pages lost per page that the short node gained",
             1.3,
             ratio(lost[0] + lost[1], lost[0]),
             "",
@@ -89,7 +89,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
         // The shrinker has lowered the limit of the tier, so that a batch or two may be evicted by
         // weight until it rises again.
         Target::at_most(
-            "nodes: pages that a VM lost to puts of another one, of 4096, that may not use its node",
+            "nodes: pages of 4096 that a VM lost to puts of a VM that may not use its node",
             1024.0,
             short[1].saturating_sub(after[1]) as f64,
             "",

@@ -41,8 +41,7 @@ const DISK: Throttle = Throttle {
 /// a minute, in which each page is fetched from the store once.
 const FIRST: u64 = 3_000;
 const REST: u64 = 600_000;
-/// Memory of a container from which nothing more can be taken: policyd leaves the last 16 MiB to
-/// each.
+/// Memory that policyd leaves to each container: the last 16 MiB.
 const IDLE_MIB: f64 = 20.0;
 /// Memory that a VMM may have beyond that used by its guest: its own, that of the guest's kernel,
 /// which guests do not count, and frames whose neighbours are in use.
@@ -56,7 +55,7 @@ const FAST: [&str; 2] = ["interval_s = 1\n", "period_s = 1\nstep_percent = 10\n"
 /// Size to which the store is shrunk by hand at the end.
 const SHRUNK_MIB: u64 = 8;
 
-/// Treatment of the page cache of idle guests.
+/// A treatment of the page cache of idle guests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Way {
@@ -68,7 +67,7 @@ enum Way {
     Offloaded,
 }
 
-/// The results of a way.
+/// The results of one treatment.
 #[derive(Clone, Debug, Serialize)]
 struct Measured {
     way: Way,
@@ -106,27 +105,27 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     report::write_json(&output.join("result.json"), &result)?;
     Ok(vec![
         Target::at_least(
-            "offload: memory saved over guests that keep their page cache",
-            // It was 39.2.
+            "offload: memory saved compared with guests that keep their page cache",
+            // The measured value was 39.2.
             37.0,
             (1.0 - offloaded.held() / kept.held()) * 100.0,
             "%",
         ),
         Target::at_least(
-            "offload: throughput, beside theirs",
+            "offload: throughput, relative to theirs",
             90.0,
             offloaded.rate * 100.0 / kept.rate,
             "%",
         ),
         Target::at_least(
-            "offload: throughput after idle, beside guests that drop it",
-            // It was 6.4.
+            "offload: throughput after idle, relative to guests that drop it",
+            // The measured value was 6.4.
             4.0,
             offloaded.rate_after_idle / dropped.rate_after_idle,
             "times",
         ),
         Target::at_least(
-            "offload: part of what the store gave back that the host had free at once",
+            "offload: part of the store's released memory that the host had free at once",
             90.0,
             shrunk.freed_mib * 100.0 / shrunk.mib,
             "%",

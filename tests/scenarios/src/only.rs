@@ -6,10 +6,10 @@ use std::env;
 
 use anyhow::{Context as _, Result};
 
-/// Names of the only parts to run, separated by commas.
+/// The environment variable with the names of the parts to run, separated by commas.
 const ONLY: &str = "DD_ONLY";
 
-/// Returns all of these names, or those that the environment selects.
+/// Returns `all` names, or those of them that the environment selects.
 pub(crate) fn of<'a>(names: &[&'a str]) -> Result<Vec<&'a str>> {
     let Ok(wanted) = env::var(ONLY) else {
         return Ok(names.to_vec());

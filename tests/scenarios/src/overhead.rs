@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Costs of the cache for work that does not benefit from it, and its benefit for work that does.
+//! Measures the costs of the cache for work that does not benefit from it, and the benefit for work
+//! that does.
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle, content};
@@ -68,7 +69,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::at_most("overhead: loss of page-cache hits", 1.0, kept.loss(), "%"),
         Target::at_least(
-            "overhead: small files read again, times faster than the disk",
+            "overhead: speed of small files that are read again, relative to the disk",
             8.0,
             disk_s / cached_s,
             "×",

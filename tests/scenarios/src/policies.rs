@@ -4,7 +4,7 @@
 //! every policy.
 
 use anyhow::{Result, ensure};
-use ddhelper::churn::Dice;
+use ddhelper::churn::Random;
 use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle};
 
 use crate::{
@@ -49,7 +49,8 @@ const POLICIES_UNDER_LOAD: [&str; 7] = [
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let stage = Stage::set(context, SHARE_MIB)?;
-    // Two batches of room count as no room, and must be a small part of a small tier.
+    // A tier with less than two free batches counts as full, so that a batch must be a small part
+    // of this small tier.
     ddctl::run(stage.host(), "set-capacity --batch 128K")?;
     let mut files = work::files();
     files.extend([
@@ -144,9 +145,9 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
         // The guest itself keeps most of the pages for most of a round, and puts them shortly
         // before they are read.
         Target::at_most(hits("fifo"), 5.0, fifo.hits, "%"),
-        // All pages were put, and all were evicted before they were read again.
+        // All pages were put, and all of them were evicted before they were read again.
         Target::at_most(
-            "policies: reads of a loop that ask in vain for what was evicted",
+            "policies: reads of a loop that request evicted pages",
             2.0,
             fifo.vain,
             "%",
@@ -155,7 +156,7 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
         Target::at_least(hits("adaptive"), most_of_share, adaptive.hits, "%"),
         // The loop without the pages in the reader's own memory.
         Target::new(
-            "policies: share with which the loop would hit, by its curve",
+            "policies: smallest share with hits of the loop, by its curve",
             format!("{:.0} to {:.0} MiB", loop_mib * 0.7, loop_mib * 1.1),
             format!("{steep:.1} MiB"),
             (loop_mib * 0.7..=loop_mib * 1.1).contains(&steep),
@@ -184,7 +185,7 @@ fn scans(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     for policy in ["tinylfu", "adaptive"] {
         let counted = hot_and_scan(guest, meter, policy)?;
         targets.push(Target::at_most(
-            format!("policies: puts per hit beside a scan, {policy} to fifo"),
+            format!("policies: puts per hit beside a scan, {policy} relative to fifo"),
             50.0,
             costs(&counted) * 100.0 / costs(&fifo).max(f64::MIN_POSITIVE),
             "%",
@@ -208,7 +209,7 @@ fn throttled(guest: &Guest, meter: &Meter<'_>) -> Result<Target> {
     let all = ROUNDS * SCAN;
     let counted = meter.measure(|| read(guest, "scan", 0, all))?.counters;
     Ok(Target::at_least(
-        "policies: pages of a scan that are not put, for puts had no hits",
+        "policies: pages of a scan that are not put, because puts had no hits",
         10.0,
         percent(counted.put_skipped_throttle, pages(all)),
         "%",
@@ -219,10 +220,10 @@ fn throttled(guest: &Guest, meter: &Meter<'_>) -> Result<Target> {
 fn change_under_load(guest: &Guest) -> Result<()> {
     let load = Load::start(guest)?;
     ddctl::run(guest, "container add load --policy fifo")?;
-    let mut dice = Dice::new(7);
+    let mut rng = Random::new(7);
     for policy in POLICIES_UNDER_LOAD {
         ddctl::run(guest, &format!("container set-policy load {policy}"))?;
-        work::some_calls(guest, &mut dice)?;
+        work::some_calls(guest, &mut rng)?;
     }
     load.stop()
 }

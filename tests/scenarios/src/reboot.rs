@@ -108,7 +108,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     accounting::check(stage.host())?;
     Ok(vec![
         Target::none(
-            "reboot: pages of before given to the guest after a reset, after kexec and after a crash",
+            "reboot: old pages returned to the guest after a reset, kexec and a crash",
             after_reset + after_kexec + after_crash,
         ),
         Target::none(
@@ -188,8 +188,8 @@ impl File<'_> {
         self.check(version)?;
         let counted = ddctl::counters(self.guest)? - before;
         let used = ddctl::host(self.stage.host())?.used_pages;
-        // Of the file's pages, 10 MiB stay in the guest. A crash kernel, which has little memory, and
-        // a host that is short of memory both leave out some of the others.
+        // 10 MiB of the file's pages stay in the guest. A crash kernel, which has little memory,
+        // and a host that is short of memory both leave out some of the others.
         ensure!(
             counted.get_hits > pages(LEN) / 2 && used > pages(LEN) / 4,
             "the host held only {used} pages after two passes: {counted:?}"

@@ -34,8 +34,8 @@ struct Site {
     held: &'static [Container],
     /// Total memory in MiB at which the shrinking ends.
     left_mib: u64,
-    /// The same without policyd. It is reached soon: when there is no cache left, the kernel takes
-    /// that of the programs, and the system nearly stops.
+    /// The same without policyd. It is larger, because the system nearly stops as soon as no cache
+    /// is left and the kernel reclaims the code of programs.
     left_by_kernel_mib: u64,
 }
 
@@ -89,8 +89,8 @@ const CLASSES: Site = Site {
 };
 /// Memory in MiB of two containers that are nearly empty: policyd leaves the last 16 MiB to each.
 const NEAR_EMPTY_MIB: f64 = 40.0;
-/// Memory in MiB that is taken in a step. policyd follows small steps; the kernel alone also takes
-/// the programs' cache, so that each step takes long.
+/// Memory in MiB that is taken in a step. Steps are small for policyd, and larger for the kernel
+/// alone, which also reclaims the code of programs, so that each step takes long.
 const STEP_MIB: u64 = 8;
 const STEP_BY_KERNEL_MIB: u64 = 32;
 /// Percentage of memory that is available at the beginning, more than policyd keeps.
@@ -109,7 +109,7 @@ const THERE: u64 = 19;
 const SIGTERM: i32 = 15;
 
 /// Memory in MiB of each container after each step.
-type Course = Vec<Vec<f64>>;
+type History = Vec<Vec<f64>>;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     context.allow_console(SWAPPING);
@@ -151,26 +151,26 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     Ok(vec![
         Target::at_least(
-            "reclaim: how far the kernel alone is off the ratio 1:2, at most",
+            "reclaim: largest deviation from the ratio 1:2, kernel alone",
             20.0,
             off(&kernel),
             "%",
         ),
         Target::at_most(
-            "reclaim: how far policyd is off the ratio 1:2, at most",
+            "reclaim: largest deviation from the ratio 1:2, with policyd",
             // policyd takes 2 MiB at a time, which is 5 % of the smaller one's memory at the end.
             5.0,
             off(&kept),
             "%",
         ),
         Target::at_most(
-            "reclaim: what the kernel alone leaves gold while others have memory",
+            "reclaim: memory left to gold while others have some, kernel alone",
             80.0,
             spared(&kernel_gold),
             "%",
         ),
         Target::at_least(
-            "reclaim: what policyd leaves gold until the others are near empty",
+            "reclaim: memory left to gold until the others are nearly empty, with policyd",
             95.0,
             spared(&kept_gold),
             "%",
@@ -179,14 +179,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 }
 
 /// Returns the largest deviation from 2 of the ratio of the second to the first, in percent.
-fn off(course: &Course) -> f64 {
+fn off(course: &History) -> f64 {
     let off = |held: &Vec<f64>| (held[1] / held[0] / 2.0 - 1.0).abs() * 100.0;
     course.iter().map(off).fold(0.0, f64::max)
 }
 
 /// Returns the least part of the first one's memory that was left while the others had some, in
 /// percent; `None` if they never had any.
-fn spared(course: &Course) -> f64 {
+fn spared(course: &History) -> f64 {
     let others = |held: &&Vec<f64>| held[1..].iter().sum::<f64>() > NEAR_EMPTY_MIB;
     let left = |held: &Vec<f64>| held[0] * 100.0 / course[0][0];
     course
@@ -207,13 +207,13 @@ impl Site {
     }
 
     /// Does [`Site::shrink`] without policyd.
-    fn shrink_by_kernel(&self, guest: &Guest, data: &Disk) -> Result<Course> {
+    fn shrink_by_kernel(&self, guest: &Guest, data: &Disk) -> Result<History> {
         let steps = (STEP_BY_KERNEL_MIB, self.left_by_kernel_mib);
         self.shrink(guest, data, steps, || Ok(()))
     }
 
     /// Does [`Site::shrink`] no faster than policyd reclaims.
-    fn shrink_with_policyd(&self, guest: &Guest, data: &Disk) -> Result<Course> {
+    fn shrink_with_policyd(&self, guest: &Guest, data: &Disk) -> Result<History> {
         guest.write_file(FILE_PATH, self.file())?;
         let daemon = Command::new(["policyd", "run", "--config", FILE_PATH]);
         let mut policyd = guest.spawn(&daemon)?;
@@ -245,7 +245,7 @@ impl Site {
         data: &Disk,
         (step_mib, left_mib): (u64, u64),
         mut enough: impl FnMut() -> Result<()>,
-    ) -> Result<Course> {
+    ) -> Result<History> {
         guest.mount("tmpfs", "/mnt", "tmpfs", "size=1G")?;
         guest.mount(&data.path_in_guest(), "/data", "ext4", "noatime")?;
         for &Container {
@@ -292,7 +292,7 @@ impl Site {
     }
 }
 
-/// Makes a container read its file.
+/// Makes a container read its file, so that the file's pages are its page cache.
 fn cache(guest: &Guest, name: &str) -> Result<()> {
     let read = Command::shell(format!("cat /data/{name} > /dev/null"));
     guest.run_ok(&read.cgroup(name)).map(drop)

@@ -7,11 +7,11 @@ use ddlab::{Command, Machine, Running, wait};
 
 use crate::sums::Sums;
 
-/// What the lines of the document do while they record.
+/// The command during which the lines of the document record.
 const WHILE: &str = "sleep 10";
 /// Directory of the recordings and of the files below.
 const PLACE: &str = "/run/recorders";
-/// Takes the place of [`WHILE`]: says that the recording has begun, and waits for its end.
+/// Replaces [`WHILE`]: reports that the recording has begun, and waits for its end.
 const WAIT: &str = "#!/bin/sh\necho > \"$1.begun\"\nread _ < \"$1.end\"\n";
 
 /// Lines of the document that are running.

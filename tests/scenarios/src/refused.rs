@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Unsupported kernels are refused by name.
+//! Modules refuse unsupported kernels, and name the reason.
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, Machine, Scenario, Target};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A user of a Debian has a session in which podman runs without root. Its containers have the
-//! names of the controlled container, and policyd limits them as far as it has the permission.
+//! An unprivileged user of a Debian guest runs podman. The user's containers have the names of the
+//! controlled container, and policyd limits them as far as it has the permission.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, Disk, Guest, Scenario, Target, wait};
@@ -59,7 +59,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     start(&guest, &images)?;
     let least = contended(&guest).map_err(|error| error.context(journal(&guest)))?;
     Ok(vec![Target::at_least(
-        "rootless: least share of the container with a floor, beside its namesakes",
+        "rootless: smallest share of the container with a floor, beside its namesakes",
         FLOOR - 0.5,
         least,
         "%",

@@ -59,45 +59,46 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
 
     let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
-    let press = Press {
+    let ramp = PressureRamp {
         host,
         hog: &hog,
         full: full.used_pages,
         least: Cell::new(u64::MAX),
     };
-    press.until_gone(PARTS[0])?;
+    ramp.until_gone(PARTS[0])?;
     let kept = Kept::compare(&before, &accounting::check(host)?)?;
-    // If one VM gave all pages, the rest would take long and show nothing more.
+    // If one VM gave all pages, the scenario ends here, because the rest would take long and show
+    // nothing more.
     ensure!(
         kept.spread(&kept.vms) < 30.0,
         "equal VMs kept unequal parts of theirs: {:.1?}",
         kept.vms
     );
 
-    // Puts alone wake no reclaim.
+    // Puts alone do not wake the kernel's reclaim.
     let asleep = scanned(host)?;
     busy.read_stream()?;
     let woken = scanned(host)? - asleep;
 
-    press.until_gone(PARTS[1])?;
+    ramp.until_gone(PARTS[1])?;
     let had = ddctl::vm(&accounting::check(host)?, VMS[0])?.used_pages;
-    press.forget();
+    ramp.forget();
     let before = ddctl::counters(&busy.guest)?;
     let streams = [busy.stream()?, third.stream()?];
     wait::until("the streams went on for a while", || {
-        press.look()?;
+        ramp.look()?;
         let offered = (ddctl::counters(&busy.guest)? - before).put_offered;
         Ok((offered >= PASSES * pages(STREAM)).then_some(()))
     })?;
     let puts = ddctl::counters(&busy.guest)? - before;
     let now = ddctl::vms(host)?;
-    press.look()?;
+    ramp.look()?;
     let own = ddctl::vm(&now, VMS[0])?.used_pages;
     // A third of the least number of pages that were divided.
-    let due = had.min(press.least.get() / 3);
+    let due = had.min(ramp.least.get() / 3);
 
     // Pages are evicted all the time while the kernel asks for memory.
-    press.until_gone(PARTS[2])?;
+    ramp.until_gone(PARTS[2])?;
     fills_to_its_floor(host)?;
     for mut stream in streams {
         stream.kill(9)?;
@@ -120,39 +121,39 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         rescued,
         Target::at_most(
-            "scarce: difference between what equal VMs kept of theirs",
+            "scarce: difference between the parts of their pages that equal VMs kept",
             5.0,
             kept.spread(&kept.vms),
             "points",
         ),
         Target::at_most(
-            "scarce: difference between what equal containers kept of theirs",
+            "scarce: difference between the parts of their pages that equal containers kept",
             10.0,
             kept.spread(&kept.containers),
             "points",
         ),
         Target::at_least(
-            "scarce: an idle VM's pages, of those it is entitled to, while others put",
+            "scarce: part of its entitlement that an idle VM holds while others put",
             95.0,
             percent(own, due),
             "%",
         ),
         Target::at_least(
-            "scarce: pages stored of those that were put while memory was short",
+            "scarce: part of the puts that were stored while memory was short",
             90.0,
             percent(puts.put_stored, puts.put_offered),
             "%",
         ),
         Target::none(
-            "scarce: pages the host's kernel looked at to make room for puts",
+            "scarce: pages that the host's kernel scanned to make room for puts",
             woken,
         ),
         Target::none(
-            "scarce: times the tier was asked for memory and gave none",
+            "scarce: requests for memory for which the tier gave none",
             status.counters.shrink_refused,
         ),
         Target::at_most(
-            "scarce: pages the host could spare, of the capacity",
+            "scarce: part of the capacity that the host could spare",
             50.0,
             percent(status.limit_pages, status.capacity_pages),
             "%",
@@ -203,7 +204,7 @@ fn rescue(host: &Machine) -> Result<Target> {
     let gone = before.used_pages.saturating_sub(after.used_pages);
     ensure!(given > 0, "the shrinker asked the tier for no page");
     Ok(Target::at_least(
-        "scarce: pages gone before the kernel kills a task, of those it may count on",
+        "scarce: part of the expected pages freed before the kernel kills a task",
         100.0,
         percent(gone, spare.min(RESCUE)),
         "%",
@@ -211,7 +212,7 @@ fn rescue(host: &Machine) -> Result<Target> {
 }
 
 /// Memory pressure that increases.
-struct Press<'a> {
+struct PressureRamp<'a> {
     host: &'a Machine,
     hog: &'a Hog<'a>,
     /// Initial number of pages in the tier.
@@ -220,7 +221,7 @@ struct Press<'a> {
     least: Cell<u64>,
 }
 
-impl Press<'_> {
+impl PressureRamp<'_> {
     /// Increases the pressure until a fraction of the tier's initial pages is gone.
     fn until_gone(&self, part: f64) -> Result<()> {
         let left = (self.full as f64 * (1.0 - part)) as u64;
@@ -334,7 +335,7 @@ impl Side {
         stage::read(&self.guest, &spec, &self.stream)
     }
 
-    /// Reads it again and again.
+    /// Reads the large file again and again.
     fn stream(&self) -> Result<Running> {
         let forever = "while :; do cat /mnt/stream > /dev/null; done";
         self.guest.spawn(&Command::shell(forever).cgroup("stream"))

@@ -101,7 +101,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
                 .count()
         };
         context.say(format!(
-            "{place}: {} tests; with our modules {} passed, {} skipped, {} failed, {} were ended",
+            "{place}: {} tests; with the modules {} passed, {} skipped, {} failed, {} were ended",
             tests.len(),
             ended(End::Passed),
             ended(End::Skipped),
@@ -113,7 +113,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             .values()
             .filter(|ends| ends.without.contains_key(&End::Passed));
         targets.push(Target::at_least(
-            format!("selftests: passed in the {place} with our modules"),
+            format!("selftests: tests that passed in the {place} with the modules"),
             (without.count() as f64 * PASSED).ceil().max(1.0),
             ended(End::Passed) as f64,
             "",
@@ -121,13 +121,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         let again: Vec<_> = tests.iter().filter(|(_, ends)| ends.rounds > 1).collect();
         let names: Vec<&str> = again.iter().map(|(name, _)| name.as_str()).collect();
         targets.push(Target::at_most(
-            format!("selftests: that had to run again in the {place} ({names:?})"),
+            format!("selftests: tests that had to run again in the {place} ({names:?})"),
             AGAIN,
             again.len() as f64,
             "",
         ));
         targets.push(Target::none(
-            format!("selftests: that end in another way in the {place} ({differ:?})"),
+            format!("selftests: tests with another result in the {place} ({differ:?})"),
             differ.len(),
         ));
     }

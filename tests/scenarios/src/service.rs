@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! policyd as a service of a whole Debian.
+//! policyd as a service of a complete Debian.
 
 use anyhow::{Result, ensure};
-use ddlab::{Disk, FileSpec, Guest, GuestConfig, Throttle, wait};
+use ddlab::{Disk, FileSpec, Guest, GuestConfig, Machine, Throttle, wait};
 
 use crate::{
     ddctl::{self, Container},
@@ -42,9 +42,9 @@ pub(crate) fn store(guest: &Guest, images: &Disk) -> Result<()> {
 }
 
 /// Waits until systemd has started all units. None may have failed.
-pub(crate) fn booted(guest: &Guest) -> Result<()> {
-    let state = guest.exec(["systemctl", "is-system-running", "--wait"])?;
-    let failed = || guest.exec_ok(["systemctl", "--failed", "--no-legend", "--plain"]);
+pub(crate) fn booted(machine: &Machine) -> Result<()> {
+    let state = machine.exec(["systemctl", "is-system-running", "--wait"])?;
+    let failed = || machine.exec_ok(["systemctl", "--failed", "--no-legend", "--plain"]);
     ensure!(
         state.text().trim() == "running",
         "{}: {}",

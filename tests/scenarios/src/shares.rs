@@ -142,13 +142,13 @@ fn lent(host: &Machine, who: &str, peers: Peers) -> Result<[Target; 2]> {
     let (busy, idle) = (used(0)?, used(1)?);
     Ok([
         Target::at_least(
-            format!("shares: what a busy {who} uses of all that an idle one leaves"),
+            format!("shares: part that a busy {who} uses of the memory that an idle one leaves"),
             95.0,
             percent(busy, capacity.saturating_sub(idle)),
             "%",
         ),
         Target::at_least(
-            format!("shares: what an idle {who} keeps of what it has"),
+            format!("shares: part of its pages that an idle {who} keeps"),
             99.0,
             percent(idle, had),
             "%",
@@ -164,7 +164,7 @@ fn arrive(host: &Machine, who: &str, peers: Peers, start: Duration) -> Result<Ta
     })?;
     let took = events::clock(host)?.saturating_sub(start);
     Ok(Target::at_most(
-        format!("shares: until a {who} that begins to read has its share"),
+        format!("shares: time until a {who} that begins to read has its share"),
         host.at_its_pace(NEWCOMER_SOON),
         took.as_secs_f64(),
         "s",
@@ -208,7 +208,7 @@ fn follow(
     let mut targets = Vec::from(off("60:40", &before));
     targets.extend(off("30:70", &after));
     targets.push(Target::at_most(
-        format!("shares: {who}, from the change to the new shares, for good"),
+        format!("shares: {who}, time from the change until the new shares are stable"),
         soon,
         settled.unwrap_or(f64::INFINITY),
         "s",

@@ -67,14 +67,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     accounting::check(host)?;
     Ok(vec![
         Target::at_most(
-            "shrinker: difference between what two containers kept of theirs",
+            "shrinker: difference between the parts of their pages that two containers kept",
             // A batch is five percent of the smaller container's pages.
             6.0,
             (small - large).abs(),
             "points",
         ),
         Target::new(
-            "shrinker: pages left when everything is asked for",
+            "shrinker: pages left when the kernel requests all pages",
             format!("the floor, {FLOOR}"),
             left.to_string(),
             (FLOOR..=FLOOR + 64).contains(&left),

@@ -58,7 +58,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     let hits = ddctl::counters(&guest)?.get_hits;
     Ok(vec![Target::at_least(
-        "skew: pages from the host once the versions fit",
+        "skew: pages from the host once the versions agree",
         // A quarter of the file, because its reader has a half in its own memory.
         stage::pages(LEN / 4) as f64,
         hits as f64,

@@ -75,8 +75,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         "equal weights meet all targets: {equal:.2?}"
     );
     let mut targets = vec![Target::at_most(
-        "sla: intervals from the file to all targets met",
-        // It took at most 3.5.
+        "sla: intervals until all targets are met",
+        // The longest measured time was 3.5 intervals.
         6.0,
         intervals,
         "",

@@ -89,7 +89,8 @@ fn read_all(guest: &Guest, files: &[FileSpec]) -> Result<()> {
     Ok(())
 }
 
-/// New files that get the inodes of deleted ones have their own content.
+/// Replaces files, and checks that new files that get the inodes of deleted ones have their own
+/// content.
 fn reuse_inodes(guest: &Guest) -> Result<()> {
     guest.drop_caches(true)?;
     let inodes = guest.shell("ls -i /mnt/tree/000 | awk '{ print $1 }' | sort")?;

@@ -9,7 +9,11 @@ pub(crate) mod device;
 mod endurance;
 pub(crate) mod faults;
 pub(crate) mod faulty;
+mod fio;
 pub(crate) mod hybrid;
+mod peers;
+pub(crate) mod tiers;
+mod way;
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};
@@ -83,7 +87,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let (written, discarded) = (stats.written_pages, stats.discarded_pages);
     let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
 
-    // None of this affects the memory tier.
+    // The container in memory has no page on the device.
     read(&guest, other)?;
     read(&guest, other)?;
     let stats = counted(host, "other")?;
@@ -131,27 +135,19 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     accounting::check(host)?;
     Ok(vec![
         Target::at_least(
-            "ssd: pages that were asked for and came from the SSD tier",
+            "ssd: requested pages that came from the SSD tier",
             99.0,
             percent(asked.ssd_hits, asked.gets),
             "%",
         ),
         Target::at_most(
-            "ssd: pages written to the device, by pages put",
+            "ssd: pages written to the device per page put",
             1.0,
             ratio(written, puts),
             "",
         ),
-        Target::some(
-            "ssd: pages of free segments that the device was told not to keep",
-            discarded,
-        ),
-        Target::at_least(
-            "ssd: segments in use of a device that is full",
-            90.0,
-            in_use,
-            "%",
-        ),
+        Target::some("ssd: pages of free segments that were discarded", discarded),
+        Target::at_least("ssd: segments in use on a full device", 90.0, in_use, "%"),
     ])
 }
 

@@ -60,7 +60,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Does [`Stage::blank_disk`] for each name.
+    /// Makes a blank disk for each name, like [`Stage::blank_disk`].
     pub(crate) fn blank_disks<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,

@@ -35,7 +35,7 @@ const ALMOST_ALL: f64 = 99.9;
 /// Pages for each exit, of at most 128 in a call; 126.7 and 116.5 were seen.
 const IN_A_GET: f64 = 120.0;
 const IN_A_PUT: f64 = 105.0;
-/// The guest.
+/// Name of the guest.
 const NAME: &str = "one";
 /// The cgroup that reads.
 const READER: &str = "reader";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A whole Debian with systemd as PID 1: policyd is a service with its own unit, and its containers
-//! are started by systemd, podman and crun.
+//! A complete Debian with systemd as PID 1: policyd is a service with its own unit, and its
+//! containers are started by systemd, podman and crun.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, Disk, Guest, Scenario, Target, wait};
@@ -75,7 +75,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         lab: context.debian_lab()?,
     };
     stage.load_host(CAPACITY_MIB)?;
-    // Each is slightly larger than the memory of its container.
+    // The files, each of which is slightly larger than the memory of its container.
     let sizes = [("web", 12), ("job", 64), ("db", 12), ("app", 12)];
     let (guest, images) = service::boot(&stage, sizes)?;
     let init = guest.read_text("/proc/1/comm")?;

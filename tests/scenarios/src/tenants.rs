@@ -21,7 +21,7 @@ use crate::{
 use account::Account;
 use owner::Owners;
 
-/// Does all of this at the same time.
+/// Runs the owners, the user and the commands at the same time.
 pub(crate) const TENANTS: Scenario = Scenario {
     name: "tenants",
     about: "despite owners and a hostile user, policyd keeps shares, undoes its limits, is small",
@@ -152,23 +152,18 @@ fn stormy(context: &Context, guest: &Guest) -> Result<Vec<Target>> {
     ));
     Ok(vec![
         Target::at_least(
-            "tenants: least share of the container with a floor, in a storm",
+            "tenants: smallest share of the container with a floor, in a storm",
             FLOOR - 0.5,
             least,
             "%",
         ),
         Target::at_most(
-            "tenants: processor that policyd takes in a storm, beyond what it takes else",
+            "tenants: additional processor time of policyd in a storm",
             1.0,
             storm.processor - quiet.processor,
             "%",
         ),
-        Target::at_most(
-            "tenants: policyd's memory, at the most",
-            20.0,
-            memory,
-            "MiB",
-        ),
+        Target::at_most("tenants: maximum memory of policyd", 20.0, memory, "MiB"),
         Target::at_most(
             "tenants: lines in the journal in a storm",
             Account::LINES,

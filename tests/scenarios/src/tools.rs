@@ -168,7 +168,7 @@ impl Work {
         let form = usize::from(quick);
         Ok([
             Target::at_least(
-                format!("tools: pages the host gave {name} on {place}"),
+                format!("tools: pages that the host returned to {name} on {place}"),
                 FROM_HOST[form] as f64,
                 hits as f64,
                 "",

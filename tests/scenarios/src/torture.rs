@@ -22,7 +22,7 @@ use site::{COMMON, EXT4_ALONE, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
 pub(crate) use storm::{Storm, add_containers};
 
-/// Runs a part of it in every run.
+/// A short torture, which is a part of every run.
 pub(crate) const TORTURE: Scenario = Scenario {
     name: "torture",
     about: "many processes on the same files, every read compared, on ext4 and XFS",
@@ -74,7 +74,7 @@ fn million(context: &mut Context, sites: &[&'static Site]) -> Result<Vec<Target>
     )
 }
 
-/// By name only, like the others.
+/// Runs by name only, like the others.
 pub(crate) const TORTURE_SSD: Scenario = Scenario {
     name: "torture-ssd",
     about: "the torture with a container on a device and one that moves between the tiers",
@@ -82,7 +82,7 @@ pub(crate) const TORTURE_SSD: Scenario = Scenario {
     run: |context| on_device(context, Tiers::Both),
 };
 
-/// By name only, like the others.
+/// Runs by name only, like the others.
 pub(crate) const TORTURE_HYBRID: Scenario = Scenario {
     name: "torture-hybrid",
     about: "the torture with containers in both tiers, between which pages move all the time",
@@ -153,7 +153,7 @@ fn run(
         eprintln!("    torture: {stats:?}");
         targets.push(Target::none(
             format!(
-                "torture: pages of {} that the device gave wrong",
+                "torture: pages of {} that the device returned damaged",
                 stats.read_pages
             ),
             stats.bad_checksums,
@@ -214,7 +214,7 @@ fn run(
         let rare = sum.rare();
         targets.push(Target::none(
             format!(
-                "torture: ways to read {} that were hardly compared {rare:?}",
+                "torture: ways to read {} that were rarely compared {rare:?}",
                 site.name()
             ),
             rare.len(),

@@ -17,7 +17,7 @@ use crate::{
 const PAGE: &str = include_str!("../../../docs/tracepoints.md");
 const EVENTS: &str = "/sys/kernel/tracing/events";
 const SIGINT: i32 = 2;
-/// The types of a kernel.
+/// The file with the types of a kernel (BTF).
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// Sums over the events of a host, and over those of a guest: event, key and fields, of which the

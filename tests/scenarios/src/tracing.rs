@@ -20,7 +20,7 @@ use self::{
 };
 use crate::{
     accounting, ddctl,
-    exits::{Exits, Seen},
+    exits::{ExitCounts, Exits},
     filesystem::EXT4,
     stage::{self, GUEST, HOST, Stage, attached},
     torture::{FEW, Storm},
@@ -243,7 +243,7 @@ impl Site<'_> {
         self.works().context("only the module is attached")
     }
 
-    /// Does the same with KVM's functions.
+    /// Attaches and detaches tracers of KVM's functions in the same orders.
     fn host_watched(&self, tracers: &[Tracer]) -> Result<()> {
         let host = self.stage.host();
         let come = || -> Result<()> {
@@ -309,7 +309,7 @@ impl Site<'_> {
         let before = ddctl::host(host)?.counters.calls;
         self.works()?;
         let calls = ddctl::host(host)?.counters.calls - before;
-        let Seen { count, longest_us } = exits.end()?;
+        let ExitCounts { count, longest_us } = exits.end()?;
         Ok(Target::at_least(
             format!("tracing: hypercalls that were timed (the longest took {longest_us} us)"),
             calls as f64,

@@ -70,7 +70,7 @@ pub(crate) fn freeze(host: &Machine, guest: &Guest, pid: u32) -> Result<()> {
     })
 }
 
-/// Continues it.
+/// Lets the VMM continue.
 pub(crate) fn thaw(guest: &Guest) -> Result<()> {
     guest.signal(SIGCONT)
 }

@@ -3,7 +3,7 @@
 //! Work that keeps both modules busy.
 
 use anyhow::{Result, ensure};
-use ddhelper::churn::Dice;
+use ddhelper::churn::Random;
 use ddlab::{Command, FileSpec, Guest, Machine, Running, wait};
 
 use crate::ddctl;
@@ -16,8 +16,8 @@ pub(crate) fn files() -> Vec<FileSpec> {
 }
 
 /// Waits for a random number of calls, so that the moment is random.
-pub(crate) fn some_calls(guest: &Machine, dice: &mut Dice) -> Result<()> {
-    let calls = ddctl::counters(guest)?.calls + dice.within(1, 300);
+pub(crate) fn some_calls(guest: &Machine, rng: &mut Random) -> Result<()> {
+    let calls = ddctl::counters(guest)?.calls + rng.within(1, 300);
     wait::until("the guest has made some calls", || {
         Ok((ddctl::counters(guest)?.calls >= calls).then_some(()))
     })
@@ -28,8 +28,8 @@ pub(crate) struct Load(Vec<Running>);
 
 impl Load {
     pub(crate) fn start(guest: &Guest) -> Result<Self> {
-        // With less, the pages that one reclaimer works on are at times all that another could
-        // reclaim.
+        // The memory of the container. With less of it, the pages that one reclaimer works on are
+        // at times all that another one could reclaim.
         guest.cgroup("load", &[("memory.max", "16M")])?;
         let works = [
             "cat /mnt/large > /dev/null",

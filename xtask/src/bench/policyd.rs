@@ -34,15 +34,15 @@ const USER_HZ: u64 = 100;
 /// Measure policyd with many containers, on this machine
 ///
 /// Runs the daemon, with its default interval, on a tree of files that look like those of cgroups
-/// and change every second; then again while other containers come and go. There is no module:
-/// `cargo bench --package policyd` measures decisions about its answers. Writes
+/// and change every second; then again while other containers are created and removed. There is no
+/// module: `cargo bench --package policyd` measures decisions about its answers. Writes
 /// target/bench-policyd/result.json.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Numbers of containers, one run for each
     #[arg(long, value_delimiter = ',', default_values_t = [200, 1000])]
     containers: Vec<u64>,
-    /// Number of containers that come and go in the second part
+    /// Number of containers that are created and removed in the second part
     #[arg(long, default_value_t = 1000)]
     churn: u64,
     /// Seconds of each part, after ten seconds for the start
@@ -60,7 +60,8 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     for count in &args.containers {
         let (quiet, churn) = measure(&program, *count, args)?;
         let name = |what: &str| format!("policyd with {count} containers: {what}");
-        let coming = |what: &str| format!("{what} while {} more come and go", args.churn);
+        let coming =
+            |what: &str| format!("{what} while {} more are created and removed", args.churn);
         let unit = "% of a core";
         let (processor, memory) = (coming("processor"), coming("most memory"));
         targets.extend([
@@ -89,8 +90,8 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     Ok(targets.iter().all(|target| target.met))
 }
 
-/// Measures the daemon with this number of containers, first alone, and then while others come and
-/// go.
+/// Measures the daemon with this number of containers, first alone, and then while others are
+/// created and removed.
 fn measure(program: &Path, containers: u64, args: &Args) -> Result<(Cost, Cost)> {
     let dir = tempfile::tempdir()?;
     let mut tree = Tree::new(&dir.path().join("cgroup"), containers)?;

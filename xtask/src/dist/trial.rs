@@ -39,6 +39,8 @@ pub(super) fn run(current: &Path, next: &Path) -> Result<Vec<String>> {
     let downloads = cache::entry("apt", "trial", |dir| {
         Ok(fs::create_dir(dir.join("partial"))?)
     })?;
+    // apt fails if another one uses the directory.
+    let _lock = cache::lock("apt/use.lock")?;
     let kernel = pinned()?;
     let mut failed = Vec::new();
     for script in scripts()? {

@@ -29,7 +29,7 @@ pub(super) fn check() -> Result<()> {
         }
     };
     let graph = ["check", "bans", "licenses", "sources"];
-    // What cargo has downloaded already suffices, unless crates were added.
+    // The crates that cargo has already downloaded suffice, unless crates were added.
     if deny.run(&[&["--offline"], &graph[..]].concat()).is_err() {
         deny.run(&graph)?;
     }

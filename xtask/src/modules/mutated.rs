@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_patch_changes_is_built() {
+    fn only_modules_that_a_patch_changes_are_built() {
         assert_eq!(touched(&["guest-module/src/map.rs"]), ["guest-module"]);
         assert_eq!(
             touched(&["ddcore/src/host/room.rs", "host-module/shim/page.c"]),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_build_is_made_from_is_told_apart() {
+    fn builds_are_named_by_their_inputs() {
         let dir = tempfile::tempdir().unwrap();
         let (tree, copy) = (dir.path().join("tree"), dir.path().join("copy"));
         fs::create_dir_all(tree.join("target")).unwrap();

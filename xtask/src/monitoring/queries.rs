@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_noticed() {
+    fn unknown_metrics_and_labels_are_found() {
         let tables = tables();
         let query = |expression: &str, legend: &str| Query {
             panel: String::new(),

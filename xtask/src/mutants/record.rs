@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_noticed_must_be_argued() {
+    fn faults_that_are_not_noticed_must_be_argued() {
         let mut records = Records::default();
         let found = outcomes(&[
             ("replace a", "CaughtMutant"),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_dies_is_trouble() {
+    fn a_crashed_program_is_a_problem() {
         let cut = "running 2 tests\ntest a ... ok\n";
         assert!(
             Report::parse(cut, ExitStatus::from_raw(11))
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_line_is_trouble() {
+    fn a_missing_line_is_a_problem() {
         let lost = OUTPUT.replace("test a::one ... ok\n", "");
         assert!(Report::parse(&lost, status(101)).trouble.is_some());
     }

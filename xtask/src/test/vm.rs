@@ -33,22 +33,26 @@ const MOST_LABS: usize = 4;
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.
 const NEED_FSX: [&str; 1] = ["tools"];
+/// Scenarios that boot systems in which the packages are installed.
+const NEED_INSTALLED: [&str; 1] = ["installed"];
 
 /// Scenarios that need another kernel than the selected one, unless they are named: one with checks
 /// that fails allocations, and one with PREEMPT_RT, which must be refused.
 const OTHER_KERNELS: [&str; 2] = ["allocations", "refused"];
 /// Scenarios by name that do not take part in the rotation, because they measure the machine and
 /// others would disturb them.
-const ALONE: [&str; 6] = [
+const ALONE: [&str; 7] = [
     "overhead",
     "offload",
+    "tiers",
     "global-fifo",
     "figure-13",
     "figure-14",
     "table-4",
 ];
-/// Scenarios that do not take part because they take an hour, or build the kernel's tests first.
-const LONG: [&str; 2] = ["mutations", "selftests"];
+/// Scenarios that do not take part because they take an hour, or first build the kernel's tests or
+/// the packages.
+const LONG: [&str; 3] = ["installed", "mutations", "selftests"];
 
 /// Returns all scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -151,6 +155,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             mutated,
             selftests: need(&NEED_SELFTESTS),
             fsx: need(&NEED_FSX),
+            installed: need(&NEED_INSTALLED),
         }),
     };
     let artifacts = image::artifacts(&args.kernel, args.accel, content)?;
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_exists() {
+    fn scenarios_that_are_left_out_exist() {
         let named: Vec<&str> = by_name().iter().map(|one| one.name).collect();
         for name in [&OTHER_KERNELS[..], &ALONE, &LONG].concat() {
             assert!(named.contains(&name), "{name}");

@@ -64,7 +64,7 @@ fn holds_unsafe(text: &str) -> bool {
             part.split(|c: char| !c.is_alphanumeric() && c != '_')
                 .any(|word| word == "unsafe")
         };
-        // Every second part is between quotation marks.
+        // Every second part of the line is between quotation marks.
         code.split('"').step_by(2).any(words)
     })
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_comments_texts_and_lints_are_none() {
+    fn words_in_comments_texts_and_lints_do_not_count() {
         let text = "//! unsafe\n#![forbid(unsafe_code)]\nlet a = \"unsafe\"; // unsafe\n";
         assert!(complaints("a.rs", text).is_empty());
     }

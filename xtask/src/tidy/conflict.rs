@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_and_quotes_are_none() {
+    fn titles_and_quotes_are_not_markers() {
         let text = "Title\n=======\n> words\n>>>>>>>> a deep quote\n<<<<<<<\n";
         assert!(check(&[Source::new("a.md", text)]).is_empty());
     }

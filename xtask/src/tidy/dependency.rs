@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_on_what_is_above_is_noticed() {
+    fn a_dependency_on_a_later_crate_is_found() {
         assert!(of("ddcore", "ddcore", None, "ddabi", Some("ddabi")).is_empty());
         assert_eq!(
             of("ddabi", "ddabi", None, "ddcore", Some("ddcore")),

@@ -8,7 +8,7 @@ const TAG: &str = "SPDX-License-Identifier: ";
 /// The licence of the project's code. `GPL-2.0` alone is a deprecated name for it.
 const OURS: &str = "GPL-2.0-only";
 const WITH_HEADER: [&str; 6] = [".rs", ".c", ".h", ".sh", "/Kbuild", "/Makefile"];
-/// Words of SPDX expressions that are no names.
+/// Words of SPDX expressions that are not names of licences.
 const OPERATORS: [&str; 3] = ["AND", "OR", "WITH"];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {

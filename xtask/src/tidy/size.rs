@@ -9,7 +9,7 @@ const MAX_LINES: usize = 800;
 /// Maximum median of the lines of source files.
 const MAX_MEDIAN: usize = 250;
 const CODE: [&str; 3] = [".rs", ".c", ".h"];
-/// Number of the longest files that are named.
+/// Number of files that are named, the longest ones.
 const NAMED: usize = 3;
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {

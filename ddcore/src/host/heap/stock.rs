@@ -42,11 +42,13 @@ impl<O: Owner> room::Stock<O::Page> for Stock<O> {
         count
     }
 
-    fn give_back(&self, pages: u64) -> u64 {
-        let mut stock = self.pages.lock();
-        let count = (stock.len() as u64).min(pages);
-        let left = stock.len() - count as usize;
-        stock.truncate(left);
-        count
+    fn give_back(&self, pages: u64, is_wanted: impl Fn(&O::Page) -> bool) -> u64 {
+        let mut given = 0;
+        self.pages.lock().retain(|page| {
+            let stays = given == pages || !is_wanted(page);
+            given += u64::from(!stays);
+            stays
+        });
+        given
     }
 }

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::host::carried::Carried;
+use crate::host::cause::Cause;
+use crate::host::evict::evict_all;
 use crate::host::flush::{flush, Effort};
 use crate::host::get::take;
 use crate::host::list::list;
 use crate::host::pressure::Gauge;
 use crate::host::put::keep;
-use crate::host::room::{fill, give_back, make_room, refill, retire, Stock as _};
+use crate::host::room::{self, fill, give_back, make_room, refill, retire, Stock as _};
 use crate::host::session::Session as _;
 use crate::host::standing::Standing;
 use crate::host::Origin;
@@ -38,8 +40,10 @@ struct Short {
     last: Cell<u64>,
     /// Number of idle pages, which the caller may not use.
     spare: Cell<u64>,
-    /// The node of pages that are put now.
+    /// The node of pages that are allocated now.
     node: Cell<usize>,
+    /// The time in milliseconds.
+    time: Cell<u64>,
     /// For each call: the number of pages, the argument `below_floor`, the pages in use and the
     /// floor.
     calls: RefCell<Vec<(usize, bool, u64, u64)>>,
@@ -72,7 +76,7 @@ impl Owner for Short {
         }
         for page in pages.iter_mut() {
             host.own.last.set(host.own.last.get() + 1);
-            *page = Some(Number(host.own.last.get()));
+            *page = Some(on_node(host.own.node.get(), host.own.last.get()));
         }
         pages.len()
     }
@@ -81,13 +85,20 @@ impl Owner for Short {
         self.spare.get()
     }
 
-    fn node(&self, _page: &Number) -> Option<usize> {
-        Some(self.node.get())
+    fn node(&self, page: &Number) -> Option<usize> {
+        Some((page.0 >> NODE_SHIFT) as usize)
     }
 
     fn milliseconds(&self) -> u64 {
-        0
+        self.time.get()
     }
+}
+
+/// The handle of a page has its node above this bit.
+const NODE_SHIFT: u32 = 32;
+
+fn on_node(node: usize, number: u64) -> Number {
+    Number((node as u64) << NODE_SHIFT | number)
 }
 
 const CAPACITY: u64 = 100;
@@ -170,7 +181,7 @@ fn put_of(host: &Host<Short>, vm: usize, runs: &[Run]) -> usize {
 /// Memory that other callers may need is allocated only for pages that the administrator has
 /// guaranteed to the tier.
 #[test]
-fn allocation_is_told_below_floor_only_while_no_more_is_used() {
+fn allocation_counts_as_below_the_floor_only_while_usage_is() {
     let host = host();
     let told = |floor| {
         host.tier.set_floor(floor);
@@ -340,7 +351,7 @@ fn pages_beyond_a_smaller_capacity_are_given_back() {
     for index in 0..CAPACITY / u64::from(PUT) {
         put(&host, index * u64::from(PUT));
     }
-    host.stock.give_back(u64::MAX);
+    host.stock.give_back(u64::MAX, |_| true);
     host.tier.set_capacity(CAPACITY / 4);
     refill(&host);
     assert!(host.tier.used() <= CAPACITY / 4);
@@ -366,11 +377,71 @@ fn a_node_that_is_short_of_memory_takes_pages_of_the_vms_there() {
     }
     let used = |vm: usize| host.vm_list.borrow().vms()[vm].session.used();
     host.tier.set_floor(0);
-    host.stock.give_back(u64::MAX);
+    host.stock.give_back(u64::MAX, |_| true);
     let before = [used(0), used(1)];
     assert_eq!(give_back(&host, 20, Some(1)), 20);
     assert_eq!([used(0), used(1)], [before[0], before[1] - 20]);
     // A node without VMs gets pages of all of them.
     assert_eq!(give_back(&host, 20, Some(2)), 20);
     assert!(used(0) < before[0]);
+}
+
+/// Only one node is short of memory, and the others have plenty.
+#[test]
+fn a_short_node_does_not_stop_the_tier_from_growing_elsewhere() {
+    let host = host();
+    host.tier.set_floor(CAPACITY);
+    for (index, node) in [(0, 0), (1, 1), (2, 1)] {
+        host.own.node.set(node);
+        put(&host, index * u64::from(PUT));
+    }
+    host.tier.set_floor(0);
+    let mut pages: Vec<_> = [0, 1].map(|node| Some(on_node(node, 99))).into();
+    host.stock.give_back(u64::MAX, |_| true);
+    host.stock.add(&mut pages);
+    host.own.spare.set(CAPACITY);
+    // The page of the other node stays in the stock.
+    assert_eq!(give_back(&host, 1, Some(0)), 1);
+    assert_eq!(host.stock.len(), 1);
+    assert!(give_back(&host, 8, Some(0)) >= 8);
+    assert_eq!(host.stock.len(), 1);
+    assert!(!host.tier.is_scarce());
+    // Memory of this node alone is short for a VMM that may use no other.
+    host.tier.lower_limit(CAPACITY / 2, 0);
+    for time in 1..100 {
+        host.own.time.set(time * 50);
+        put(&host, 0);
+        room::Host::recover(&host);
+    }
+    assert!(!host.tier.is_scarce());
+}
+
+/// VMs that were chosen for eviction may have lost their pages before their turn comes.
+#[test]
+fn victims_without_pages_are_replaced() {
+    let host = host();
+    host.tier.set_floor(CAPACITY);
+    host.tier.set_batch(u32::from(PUT));
+    (2..=4 * 16).for_each(|number| add_vm(&host, number));
+    let put = |vm, index: u64| {
+        let run = Run {
+            index: index * u64::from(PUT),
+            pages: PUT,
+            ..Run::default()
+        };
+        put_of(&host, vm, &[run])
+    };
+    // The first VM has nearly all pages, so that it is chosen for several evictions.
+    for index in 0..CAPACITY / u64::from(PUT) {
+        assert_eq!(put(0, index), usize::from(PUT));
+    }
+    assert_eq!(put(1, 0), usize::from(PUT));
+    let first = host.vm_list.borrow().vms()[0].clone();
+    evict_all(&first.session, u64::MAX, Cause::Command);
+    for index in 0..CAPACITY / u64::from(PUT) {
+        assert_eq!(put(2, index), usize::from(PUT), "put {index}");
+    }
+    for vm in 3..8 {
+        assert_eq!(put(vm, 0), usize::from(PUT), "VM {vm}");
+    }
 }

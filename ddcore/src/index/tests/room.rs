@@ -37,7 +37,7 @@ fn migrate(pair: &mut Pair, file: FileKey, list: u16) -> u32 {
 /// As long as [`Index::lack`] reports nothing, no insertion is refused, up to the last place of
 /// each segment.
 #[test]
-fn what_is_not_lacking_suffices() {
+fn insertion_succeeds_without_a_reported_lack() {
     let mut pair = Pair::new();
     let bytes = |pair: &Pair, kind| pair.index.storage().segments(kind);
     let mut index = 0;

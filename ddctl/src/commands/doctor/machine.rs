@@ -98,10 +98,10 @@ fn virtual_machine(examination: &mut Examination<'_>) {
     if is_kvm_guest(examination.system) {
         examination.ok("machine", format!("a VM of KVM (CPUID has {KVM})"));
     } else if hypervisors.is_empty() {
-        examination.warn("machine", "no VM (CPUID has no hypervisor)", advice);
+        examination.warn("machine", "not a VM (CPUID has no hypervisor)", advice);
     } else {
         let found = hypervisors.join(", ");
-        let message = format!("no VM of KVM (CPUID has {found} instead of {KVM})");
+        let message = format!("not a VM of KVM (CPUID has {found} instead of {KVM})");
         examination.warn("machine", message, advice);
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! All that is known of one container.
+//! All counters and settings of one container.
 
 use super::{hit_ratio, puts_per_hit};
 use crate::{
-    output::{Facts, show_ratio},
+    output::{Properties, show_ratio},
     target::{NamedVm, pool_label},
 };
 use ddabi::pool::Histogram;
@@ -13,7 +13,7 @@ use ddnl::{CounterFields, Pool, quantile_ns, reply::store_word};
 
 pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
     let stats = pool.stats_or_zero();
-    let mut facts = Facts::default();
+    let mut facts = Properties::default();
     if let Some(vm) = vm {
         facts.add("VM", format!("{} (id {})", vm.label(), vm.vm.id));
     }

@@ -46,37 +46,31 @@ enum Field {
 const GAP: u16 = 1;
 
 impl Field {
-    /// Returns the least width.
-    fn width(self) -> u16 {
+    /// Returns the heading and the least width.
+    fn layout(self) -> (&'static str, u16) {
         match self {
-            Self::Name | Self::Share | Self::SsdEntitled => 12,
-            Self::Spark => 10,
-            Self::Containers => 4,
-            Self::Store => 5,
-            Self::Policy => 10,
-            Self::Weight | Self::Hits => 7,
-            Self::Used | Self::Ssd => 7,
-            Self::Ratio => 6,
-            Self::Entitled => 9,
+            Self::Name => ("NAME", 12),
+            Self::Containers => ("CONT", 4),
+            Self::Store => ("STORE", 5),
+            Self::Policy => ("POLICY", 10),
+            Self::Weight => ("WEIGHT", 7),
+            Self::Share => ("USE OF SHARE", 12),
+            Self::Used => ("USED", 7),
+            Self::Entitled => ("ENTITLED", 9),
+            Self::Ssd => ("IN SSD", 7),
+            Self::SsdEntitled => ("SSD ENTITLED", 12),
+            Self::Ratio => ("HIT", 6),
+            Self::Hits => ("HITS/S", 7),
+            Self::Spark => ("HISTORY", 10),
         }
     }
 
     fn heading(self) -> &'static str {
-        match self {
-            Self::Name => "NAME",
-            Self::Containers => "CONT",
-            Self::Store => "STORE",
-            Self::Policy => "POLICY",
-            Self::Weight => "WEIGHT",
-            Self::Share => "USE OF SHARE",
-            Self::Used => "USED",
-            Self::Entitled => "ENTITLED",
-            Self::Ssd => "IN SSD",
-            Self::SsdEntitled => "SSD ENTITLED",
-            Self::Ratio => "HIT",
-            Self::Hits => "HITS/S",
-            Self::Spark => "HISTORY",
-        }
+        self.layout().0
+    }
+
+    fn width(self) -> u16 {
+        self.layout().1
     }
 
     fn column(self) -> Option<Column> {

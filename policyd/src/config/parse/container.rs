@@ -2,13 +2,10 @@
 
 //! Containers of the file.
 
-use super::target;
-use crate::{
-    config::{
-        Amount, Container, Name, Pattern, Priority, Selector, Store,
-        value::{AdmitName, Class, PolicyName},
-    },
-    discovery::Runtime,
+use super::{selector::selector, target};
+use crate::config::{
+    Amount, Container, Priority, Selector, Store,
+    value::{AdmitName, Class, PolicyName},
 };
 use ddabi::{
     NAME_LEN,
@@ -210,55 +207,6 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
     ] {
         if let Some(at) = section.key(key).filter(|_| is_useless) {
             section.problem(at, format!("`{key}` has no effect {when}"));
-        }
-    }
-}
-
-/// The keys that select cgroups. An entry must have exactly one.
-const SELECTORS: [&str; 8] = [
-    "cgroup",
-    "unit",
-    "user_unit",
-    "docker",
-    "podman",
-    "containerd",
-    "pod",
-    "lxc",
-];
-
-fn selector(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Selector> {
-    let given: Vec<&str> = SELECTORS
-        .into_iter()
-        .filter(|key| section.has(key))
-        .collect();
-    let container = section.key("pod_container");
-    let Some(key) = given.first().copied() else {
-        let message = "this container has no `cgroup`, `unit`, `user_unit`, `docker`, `podman`, \
-                       `containerd`, `pod` or `lxc`";
-        section.problem(at.clone(), message);
-        return None;
-    };
-    if let Some(second) = given.get(1) {
-        let message =
-            format!("`{key}` and `{second}` in one container: only one of them is allowed");
-        section.problem(at.clone(), message);
-    }
-    if let Some(at) = container.filter(|_| !given.contains(&"pod")) {
-        section.problem(at, "`pod_container` needs `pod`");
-    }
-    match key {
-        "cgroup" => section.parsed(key, |text| Pattern::parse(text).map(Selector::Cgroup)),
-        "unit" => section.parsed(key, Selector::unit),
-        "user_unit" => section.parsed(key, Selector::user_unit),
-        "pod" => {
-            let container: Option<String> = section.get("pod_container");
-            section.parsed(key, |text| Selector::pod(text, container.as_deref()))
-        }
-        _ => {
-            let runtime = Runtime::from_word(key)?;
-            section.parsed(key, |text| {
-                Ok(Selector::Runtime(runtime, Name::parse(text)?))
-            })
         }
     }
 }

@@ -111,7 +111,7 @@ fn one(ssd_weight: u32, disk_ms: f64, wanted: u64, curve: &[(u64, f64)]) -> One 
 }
 
 #[test]
-fn the_tier_goes_to_what_memory_does_not_hold() {
+fn the_tier_goes_to_pages_that_memory_does_not_hold() {
     // The first container's pages are in memory already, those of the second are not.
     let fits = one(300, 5.0, 1000, &[(1000, 1.0)]);
     let large = one(100, 5.0, 1000, &[(1000, 0.2), (9000, 1.0)]);

@@ -190,7 +190,7 @@ mod tests {
 
     /// The part reserved for the daemon does not depend on the commands.
     #[test]
-    fn commands_share_what_the_daemon_leaves() {
+    fn commands_share_the_memory_that_the_daemon_leaves() {
         let unit = ["402653184\n", "128\n"];
         let parts: Vec<_> = unit
             .iter()
@@ -205,7 +205,7 @@ mod tests {
 
     /// An administrator may have set lower limits for the unit.
     #[test]
-    fn a_service_without_room_for_commands_says_so() {
+    fn a_service_without_room_for_commands_reports_it() {
         let base = tempfile::TempDir::new().unwrap();
         let write = |name: &str, text: &str| fs::write(base.path().join(name), text).unwrap();
         write("memory.max", "67108864\n");

@@ -17,7 +17,6 @@ use crate::{cache::Cache, mix::Run};
 /// No neighbour.
 const NONE: u32 = u32::MAX;
 
-/// The cache.
 pub(crate) struct Objects(Mutex<State>);
 
 struct State {

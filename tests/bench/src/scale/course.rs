@@ -8,8 +8,8 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use super::{
-    crowd::{CALL, Crowd},
     lock,
+    population::{CALL, Population},
 };
 
 /// Number of calls of each kind in a round.
@@ -57,11 +57,11 @@ pub(super) struct Sample {
 
 /// Times all operations.
 pub(super) fn run(size: Size, rounds: usize) -> Sample {
-    let mut crowd = Crowd::new(size);
+    let mut population = Population::new(size);
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let mut figures: [Vec<f64>; 6] = Default::default();
     for round in 0..=rounds {
-        let times = play(&mut crowd, size, &mut random);
+        let times = play(&mut population, size, &mut random);
         if round > 0 {
             for (figure, time) in figures.iter_mut().zip(times) {
                 figure.push(time);
@@ -69,7 +69,7 @@ pub(super) fn run(size: Size, rounds: usize) -> Sample {
         }
     }
     let longest_hold = lock::longest(|| {
-        play(&mut crowd, size, &mut random);
+        play(&mut population, size, &mut random);
     });
     let median = |figure: usize| {
         let mut times = figures[figure].clone();
@@ -91,7 +91,7 @@ pub(super) fn run(size: Size, rounds: usize) -> Sample {
 }
 
 /// Runs one round. Returns the time of each operation, in the order of [`Sample`].
-fn play(crowd: &mut Crowd, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
+fn play(population: &mut Population, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
     let mut chosen = Vec::new();
     for _ in 0..CALLS / BURST {
         let vm = random.random_range(0..size.vms);
@@ -100,18 +100,21 @@ fn play(crowd: &mut Crowd, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
     let pages = (CALLS * u64::from(CALL)) as f64;
 
     let start = ThreadTime::now();
-    let stored: usize = chosen.iter().map(|(vm, pool)| crowd.put(*vm, *pool)).sum();
+    let stored: usize = chosen
+        .iter()
+        .map(|(vm, pool)| population.put(*vm, *pool))
+        .sum();
     let put = start.elapsed().as_nanos() as f64;
     assert_eq!(stored as f64, pages, "a full tier makes room");
 
     let statistics = time(CALLS, || {
         for (vm, pool) in &chosen {
-            crowd.statistics(*vm, *pool);
+            population.statistics(*vm, *pool);
         }
     });
     let weight = time(CALLS, || {
         for (vm, _) in &chosen {
-            crowd.settle(*vm);
+            population.settle(*vm);
         }
     });
 
@@ -120,26 +123,26 @@ fn play(crowd: &mut Crowd, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
     let found: usize = chosen
         .iter()
         .rev()
-        .map(|(vm, pool)| crowd.get(*vm, *pool))
+        .map(|(vm, pool)| population.get(*vm, *pool))
         .sum();
     let get = start.elapsed().as_nanos() as f64;
     assert!(found > 0, "the last pages are found");
     for (vm, pool) in &chosen {
-        crowd.put(*vm, *pool);
+        population.put(*vm, *pool);
     }
 
     // Some VMs lose their pages, and their peers fill the room. Then the VMs grow again at the
     // expense of their peers.
     let some = (size.vms / 8).clamp(1, 64);
     let start = ThreadTime::now();
-    let freed: u64 = (0..some).map(|vm| crowd.drain(vm)).sum();
+    let freed: u64 = (0..some).map(|vm| population.drain(vm)).sum();
     let death = start.elapsed().as_nanos() as f64;
     let peers = if size.vms > some { some } else { 0 }..size.vms;
     let mut refilled = 0;
     while refilled < freed + 4 * u64::from(CALL) {
         for peer in peers.clone() {
             let pool = random.random_range(0..size.pools);
-            refilled += crowd.put(peer, pool) as u64;
+            refilled += population.put(peer, pool) as u64;
         }
     }
     let calls = (freed / some / 2).min(GROWTH) / u64::from(CALL);
@@ -149,7 +152,7 @@ fn play(crowd: &mut Crowd, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
         for vm in 0..some {
             let calls = first..(first + BURST).min(calls);
             grown += calls
-                .map(|call| crowd.put(vm, call % size.pools))
+                .map(|call| population.put(vm, call % size.pools))
                 .sum::<usize>();
         }
     }

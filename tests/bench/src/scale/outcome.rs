@@ -31,7 +31,6 @@ const OPERATIONS: [Operation; 6] = [
 pub(super) struct Outcome {
     /// Pages of the tier.
     pages: u64,
-    /// The promises.
     pub(super) targets: Vec<Target>,
     /// All cases.
     samples: Vec<Sample>,

@@ -16,7 +16,7 @@ pub(crate) struct BreakEven {
     pub(crate) crossing: Crossing,
 }
 
-/// A speed in requests a second.
+/// The speeds, in requests a second, at which the default is ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(crate) enum Crossing {

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_written_and_told() {
+    fn results_are_written_and_summarised() {
         let comparison = sample();
         let text = comparison.summary();
         assert!(text.contains("east's peak\n"), "{text}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Figures of a way in a stage on a disk.
+//! Figures of one use of the memory, in a stage on a disk.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ pub(crate) const MOST_STARVED_PERCENT: f64 = 15.0;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// A measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Measured {
     pub(crate) workload: Workload,

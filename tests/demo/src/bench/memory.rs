@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_cache_is_told_from_what_maps_it() {
+    fn mapped_files_do_not_count_as_page_cache() {
         let stat = "anon 7\nfile_mapped 8\nfile 4096\nkernel 1";
         assert_eq!(file_bytes(stat), Some(4096));
         assert_eq!(file_bytes(""), None);

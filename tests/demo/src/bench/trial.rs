@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A run of a workload in a way: VMs, warm-up, measurement.
+//! A run of a workload with one use of the memory: VMs, warm-up, measurement.
 
 use anyhow::Result;
 use ddabi::PAGE_SIZE;
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ddctl,
     plan::DISK,
-    recorder::{NoAudience, Recorder},
+    recorder::{NoObserver, Recorder},
     recording::Recording,
     site::{self, Vm},
     step::step,
@@ -40,7 +40,7 @@ const TRIES: usize = 3;
 /// Maximum warm-up time in seconds.
 const MOST_WARM_S: f64 = 30.0;
 
-/// A workload in a way.
+/// A workload with one use of the memory.
 struct Trial<'a> {
     lab: &'a Lab,
     workload: Workload,
@@ -137,7 +137,7 @@ impl Trial<'_> {
                 ddctl::run(self.host(), &format!("set-weight {vm} {weight}"))?;
             }
         }
-        let mut recorder = Recorder::start(self.host(), Box::new(NoAudience))?;
+        let mut recorder = Recorder::start(self.host(), Box::new(NoObserver))?;
         if self.way.cache().is_some() {
             recorder.host_is_loaded();
         }

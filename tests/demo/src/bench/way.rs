@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Ways to spend the same memory of a host on its guests' files.
+//! Uses of the same memory of a host for its guests' files.
 
 use ddlab::HostCache;
 use serde::Serialize;
 
 use crate::site;
 
-/// A way.
+/// A use of the memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Way {
@@ -28,8 +28,9 @@ impl Way {
         Self::Fifo,
         Self::DoubleDecker,
     ];
-    /// Ways that can follow each other on the same VMs. One whose difference is small is measured
-    /// before and after the other, because machines become faster and slower by themselves.
+    /// Groups of uses that can be measured one after the other on the same VMs. If the expected
+    /// difference of two is small, one of them is measured before and after the other, because the
+    /// speed of machines varies.
     pub(crate) const BY_BOOT: [&[Self]; 3] = [
         &[Self::Guests],
         &[Self::PageCache],

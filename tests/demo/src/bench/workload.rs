@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{memory::CGROUP, way::Way};
 use crate::{
     demo::servers,
-    plan::{ContainerPlan, Hosting, VmPlan},
+    plan::{ContainerPlan, HostSettings, VmPlan},
 };
 
 /// Memory of the host that is spent in one of the ways.
@@ -72,7 +72,7 @@ impl Workload {
         let mut plans = self.base();
         let vms = plans.len() as u64;
         for plan in &mut plans {
-            plan.hosting = Hosting {
+            plan.host_settings = HostSettings {
                 cache: way.host_cache(),
                 cgroup: Some(CGROUP),
                 populated: true,
@@ -156,7 +156,7 @@ impl Workload {
             vcpus: 1,
             // The throttle is below the host: see `Lab::throttle`.
             disk: Throttle::NONE,
-            hosting: Hosting::default(),
+            host_settings: HostSettings::default(),
             containers,
         };
         let database = |megabytes: fn(&str) -> Load| {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_name_vms_of_theirs() {
+    fn stages_name_only_their_own_vms() {
         for workload in Workload::ALL {
             let plans = workload.plans(Way::DoubleDecker);
             let known = |name: &str| plans.iter().any(|plan| plan.name == name);

@@ -6,19 +6,24 @@ use anyhow::Result;
 use ddlab::{Lab, Throttle};
 use ddload::{Load, Profile};
 
-use super::{Experiment, experiment::settled};
+use super::{
+    Experiment,
+    experiment::Settled,
+    paper::{Paper, scaled},
+};
 use ddreport::chart::Panel;
 
 use crate::{
     ddctl,
-    plan::{ContainerPlan, Hosting, VmPlan},
-    recorder::{Audience, Recorder},
-    recording::Recording,
+    plan::{ContainerPlan, HostSettings, VmPlan},
+    recorder::{Observer, Recorder},
+    recording::{Recording, Share},
     report::shares,
     site::{self, PAPER, Vm},
 };
 
-/// Capacity, which is 1 GB in the paper.
+/// Capacity, in the paper and here.
+const PAPER_MIB: u64 = 1_024;
 const CAPACITY_MIB: u64 = 24;
 /// Only shares matter here, so that the disk fills the cache in seconds.
 const FAST: Throttle = Throttle {
@@ -28,33 +33,53 @@ const FAST: Throttle = Throttle {
 const TWO: &str = "60 : 40";
 const THREE: &str = "50 : 30 : 20";
 const AGAIN: &str = "60 : 40 again";
+/// The phases, with the containers that have a weight in them.
+const PHASES: [Settled; 3] = [
+    settled(TWO, &[("web", 0.6), ("proxy", 0.4)]),
+    settled(THREE, &[("web", 0.5), ("proxy", 0.3), ("video", 0.2)]),
+    settled(AGAIN, &[("web", 0.6), ("proxy", 0.4)]),
+];
 
-pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
+const fn settled(phase: &'static str, parts: &'static [(&'static str, f64)]) -> Settled {
+    Settled {
+        phase,
+        store_mib: CAPACITY_MIB,
+        parts,
+    }
+}
+
+pub(super) fn run(lab: &Lab, observer: Box<dyn Observer>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
     ddctl::run(lab.host(), "set-capacity --batch 128K")?;
     let vms = site::boot(lab, &[plan()])?;
-    let recording = perform(lab, &vms[0], audience)?;
-    let targets = [TWO, THREE, AGAIN]
-        .into_iter()
-        .flat_map(|phase| settled(&recording, phase, tracks(&recording)))
+    let recording = perform(lab, &vms[0], observer)?;
+    let targets = PHASES
+        .iter()
+        .flat_map(|phase| phase.targets(&recording, find))
+        .collect();
+    let compared = PHASES
+        .iter()
+        .flat_map(|phase| phase.compared(&recording, find))
         .collect();
     Ok(Experiment {
         title: "Figure 13: weights of containers change while they run",
         lead: format!(
             "{CAPACITY_MIB} MiB of memory store. A video server joins a web server and a proxy; \
-             later its pages are no longer kept (the paper moves them to its SSD store)."
+             later its pages are no longer kept (the paper moves them to its SSD store). {}",
+            scaled(PAPER_MIB, CAPACITY_MIB)
         ),
         targets,
+        paper: Paper::new((PAPER_MIB, CAPACITY_MIB), compared),
         recording,
         panels,
     })
 }
 
-fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording> {
+fn perform(lab: &Lab, vm: &Vm, observer: Box<dyn Observer>) -> Result<Recording> {
     let guest = &vm.guest;
     vm.attach()?;
     vm.enrol(PAPER, &[("web", 60), ("proxy", 40)])?;
-    let mut recorder = Recorder::start(lab.host(), audience)?;
+    let mut recorder = Recorder::start(lab.host(), observer)?;
     recorder.host_is_loaded();
     recorder.join(vm.start_loads(&["web", "proxy"])?);
     recorder.phase(TWO, true);
@@ -90,7 +115,7 @@ fn plan() -> VmPlan {
         memory_mib: 512,
         vcpus: 2,
         disk: FAST,
-        hosting: Hosting::default(),
+        host_settings: HostSettings::default(),
         containers: vec![
             container("web", |dir| Load::new(Profile::Webserver, dir).files(2_000)),
             container("proxy", |dir| Load::new(Profile::Proxy, dir).files(2_000)),
@@ -101,7 +126,11 @@ fn plan() -> VmPlan {
     }
 }
 
-fn tracks(recording: &Recording) -> impl Iterator<Item = (&str, &[crate::recording::Share])> {
+fn find<'a>(recording: &'a Recording, name: &str) -> Option<&'a [Share]> {
+    Some(&recording.container(name)?.shares)
+}
+
+fn tracks(recording: &Recording) -> impl Iterator<Item = (&str, &[Share])> {
     recording
         .containers
         .iter()

@@ -6,21 +6,26 @@ use anyhow::Result;
 use ddlab::{Lab, Throttle};
 use ddload::{Load, Profile};
 
-use super::{Experiment, experiment::settled};
+use super::{
+    Experiment,
+    experiment::Settled,
+    paper::{Paper, scaled},
+};
 use ddreport::chart::Panel;
 
 use crate::{
     ddctl,
-    plan::{ContainerPlan, Hosting, VmPlan},
-    recorder::{Audience, Recorder},
+    plan::{ContainerPlan, HostSettings, VmPlan},
+    recorder::{Observer, Recorder},
     recording::{Recording, Share},
     report::shares,
     site::{self, PAPER, Vm},
 };
 
-/// Capacities, which are 2 GB and 4 GB in the paper.
+/// Capacity of the first phases, in the paper and here. The last phase has twice as much in both.
+const PAPER_MIB: u64 = 2_048;
 const CAPACITY_MIB: u64 = 24;
-const MORE_CAPACITY_MIB: u64 = 48;
+const MORE_CAPACITY_MIB: u64 = 2 * CAPACITY_MIB;
 const DISK: Throttle = Throttle {
     iops: Some(1000),
     bytes_per_s: Some(100_000_000),
@@ -30,33 +35,62 @@ const ONE: &str = "vm1";
 const TWO: &str = "60 : 40";
 const THREE: &str = "vm3 without cache";
 const FOUR: &str = "40 : 35 : 25";
+/// The phases, with the VMs that have a weight in them.
+const PHASES: [Settled; 4] = [
+    Settled {
+        phase: ONE,
+        store_mib: CAPACITY_MIB,
+        parts: &[("vm1", 1.0)],
+    },
+    Settled {
+        phase: TWO,
+        store_mib: CAPACITY_MIB,
+        parts: &[("vm1", 0.6), ("vm2", 0.4)],
+    },
+    Settled {
+        phase: THREE,
+        store_mib: CAPACITY_MIB,
+        parts: &[("vm1", 0.6), ("vm2", 0.4)],
+    },
+    Settled {
+        phase: FOUR,
+        store_mib: MORE_CAPACITY_MIB,
+        parts: &[("vm1", 0.4), ("vm2", 0.35), ("vm4", 0.25)],
+    },
+];
 
-pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
+pub(super) fn run(lab: &Lab, observer: Box<dyn Observer>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
     ddctl::run(lab.host(), "set-capacity --batch 128K")?;
-    let recording = perform(lab, audience)?;
-    let targets = [ONE, TWO, THREE, FOUR]
-        .into_iter()
-        .flat_map(|phase| settled(&recording, phase, tracks(&recording)))
+    let recording = perform(lab, observer)?;
+    let targets = PHASES
+        .iter()
+        .flat_map(|phase| phase.targets(&recording, find))
+        .collect();
+    let compared = PHASES
+        .iter()
+        .flat_map(|phase| phase.compared(&recording, find))
         .collect();
     Ok(Experiment {
         title: "Figure 14: VMs come, and weights and capacity follow",
         lead: format!(
             "Four VMs with a video server each. The cache has {CAPACITY_MIB} MiB, and \
              {MORE_CAPACITY_MIB} MiB from the fourth on; the third VM uses none of it (the paper \
-             gives it the SSD store)."
+             gives it the SSD store). {}",
+            scaled(PAPER_MIB, CAPACITY_MIB)
         ),
         targets,
+        paper: Paper::new((PAPER_MIB, CAPACITY_MIB), compared),
         recording,
         panels,
     })
 }
 
-fn perform(lab: &Lab, audience: Box<dyn Audience>) -> Result<Recording> {
+fn perform(lab: &Lab, observer: Box<dyn Observer>) -> Result<Recording> {
     let host = lab.host();
     let set = |vm: &str, weight: u32| ddctl::run(host, &format!("set-weight {vm} {weight}"));
     let mut vms = vec![boot(lab, NAMES[0])?];
-    let mut recorder = Recorder::start(host, audience)?;
+    let mut recorder = Recorder::start(host, observer)?;
     recorder.host_is_loaded();
     recorder.phase(ONE, true);
     recorder.join(vms[0].start_loads(&[])?);
@@ -97,7 +131,7 @@ fn boot(lab: &Lab, name: &'static str) -> Result<Vm> {
         memory_mib: 256,
         vcpus: 1,
         disk: DISK,
-        hosting: Hosting::default(),
+        host_settings: HostSettings::default(),
         containers: vec![ContainerPlan {
             name: "video",
             memory_mib: 12,
@@ -109,6 +143,10 @@ fn boot(lab: &Lab, name: &'static str) -> Result<Vm> {
     vm.attach()?;
     vm.enrol(PAPER, &[("video", 100)])?;
     Ok(vm)
+}
+
+fn find<'a>(recording: &'a Recording, name: &str) -> Option<&'a [Share]> {
+    Some(&recording.vm(name)?.shares)
 }
 
 fn tracks(recording: &Recording) -> impl Iterator<Item = (&str, &[Share])> {

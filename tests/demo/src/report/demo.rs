@@ -251,7 +251,7 @@ mod tests {
     use crate::outcome::sample;
 
     #[test]
-    fn the_page_needs_nothing_else() {
+    fn the_page_has_no_external_resources() {
         let html = demo_page(&sample()).into_string();
         let linked = html.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http:", "https:", "src=", "href=", "NaN", "inf,"] {

@@ -13,7 +13,7 @@ use ddreport::{
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::stand::CAPACITY_MIB;
+use super::testbed::CAPACITY_MIB;
 use crate::{
     report::{self as pages, page, promises},
     table,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_missed() {
+    fn absent_figures_miss_their_targets() {
         let mut outcome = outcome();
         outcome.configurations.clear();
         let met: Vec<_> = outcome.promises().iter().map(|one| one.met).collect();

@@ -4,9 +4,9 @@
 
 /// A random number generator. Equal seeds give equal numbers.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     /// Creates a generator.
     #[must_use]
     pub fn new(seed: u64) -> Self {

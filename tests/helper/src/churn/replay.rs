@@ -4,11 +4,11 @@
 
 use std::{collections::HashMap, fmt};
 
-use super::{Model, Plan, Script, Seen, Step, digests, fill};
+use super::{Model, Plan, ReadResult, Script, Step, digests, fill};
 
 /// A page with wrong content.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Wrong {
+pub struct WrongPage {
     /// Number of the step that read it.
     pub at: u32,
     /// That step.
@@ -19,7 +19,7 @@ pub struct Wrong {
     pub since: Option<u32>,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for WrongPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step {} ({:?}): ", self.at, self.step)?;
         match (self.page, self.since) {
@@ -39,7 +39,7 @@ pub struct Replay {
     /// Number of compared pages.
     pub pages: u64,
     /// Pages that were wrong.
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<WrongPage>,
 }
 
 impl Replay {
@@ -48,7 +48,7 @@ impl Replay {
     /// # Errors
     ///
     /// Fails if the report is not one of this plan.
-    pub fn judge(plan: Plan, report: &[Seen]) -> Result<Self, String> {
+    pub fn judge(plan: Plan, report: &[ReadResult]) -> Result<Self, String> {
         let mut replay = Self {
             plan,
             pages: 0,
@@ -79,13 +79,13 @@ impl Replay {
         at: u32,
         step: Step,
         expected: Option<&[u8]>,
-        seen: &Seen,
+        seen: &ReadResult,
     ) -> Result<(), String> {
         let theirs = seen
             .digests()
             .ok_or_else(|| format!("the digests of step {at} are malformed"))?;
         let mut wrong = |page, digest: Option<u32>| {
-            self.wrong.push(Wrong {
+            self.wrong.push(WrongPage {
                 at,
                 step,
                 page,

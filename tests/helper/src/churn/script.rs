@@ -4,7 +4,7 @@
 
 use super::{
     Plan,
-    bytes::Dice,
+    bytes::Random,
     lengths::Lengths,
     step::{By, Seek, Shift, Step},
 };
@@ -16,7 +16,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Script {
     plan: Plan,
-    dice: Dice,
+    rng: Random,
     lengths: Lengths,
     made: u32,
     /// Steps that are already chosen, the next one last.
@@ -29,7 +29,7 @@ impl Script {
     pub fn new(plan: Plan) -> Self {
         Self {
             plan,
-            dice: Dice::new(plan.seed),
+            rng: Random::new(plan.seed),
             lengths: Lengths::new(plan.files),
             made: 0,
             queue: Vec::new(),
@@ -38,12 +38,12 @@ impl Script {
 
     fn decide(&mut self) {
         // The number of files has 32 bits.
-        let file = self.dice.below(self.plan.files.into()) as u32;
+        let file = self.rng.below(self.plan.files.into()) as u32;
         let Some(len) = self.lengths.of(file) else {
             let step = self.create(file);
             return self.queue.push(step);
         };
-        let step = match self.dice.below(1000) {
+        let step = match self.rng.below(1000) {
             0..230 => self.write(file, len),
             230..300 => Step::Truncate {
                 file,
@@ -57,12 +57,12 @@ impl Script {
             500..530 => self.rename(file),
             530..580 => self.replace(file),
             580..600 => Step::Orphan {
-                len: self.dice.within(1, 64 << 10),
-                seed: self.dice.any(),
+                len: self.rng.within(1, 64 << 10),
+                seed: self.rng.any(),
             },
             600..640 => Step::Forget { file },
             640..650 => Step::DropCaches {
-                what: self.dice.within(1, 3) as u8,
+                what: self.rng.within(1, 3) as u8,
             },
             650..658 => Step::Sync,
             658..666 => self.remount(file, len),
@@ -72,20 +72,20 @@ impl Script {
     }
 
     fn create(&mut self, file: u32) -> Step {
-        let longest = match self.dice.below(3) {
+        let longest = match self.rng.below(3) {
             0 => 20 << 10,
             1 => 200 << 10,
             _ => self.plan.longest,
         };
         Step::Create {
             file,
-            len: self.dice.below(longest.min(self.plan.longest) + 1),
-            seed: self.dice.any(),
+            len: self.rng.below(longest.min(self.plan.longest) + 1),
+            seed: self.rng.any(),
         }
     }
 
     fn write(&mut self, file: u32, len: u64) -> Step {
-        let by = match self.dice.below(10) {
+        let by = match self.rng.below(10) {
             0..4 => By::Calls,
             4..7 if len > 0 => By::Mapping,
             _ => By::Direct,
@@ -93,13 +93,13 @@ impl Script {
         let (mut offset, mut count) = self.range(len.max(1));
         match by {
             // Half of them may end beyond the end of the file.
-            By::Calls if self.dice.chance(50) => {
-                count = self.dice.within(1, 64 << 10);
+            By::Calls if self.rng.chance(50) => {
+                count = self.rng.within(1, 64 << 10);
             }
             By::Direct => {
-                let unit = if self.dice.chance(70) { 4096 } else { 512 };
+                let unit = if self.rng.chance(70) { 4096 } else { 512 };
                 offset -= offset % unit;
-                count = unit * self.dice.within(1, (64 << 10) / unit);
+                count = unit * self.rng.within(1, (64 << 10) / unit);
             }
             _ => {}
         }
@@ -114,30 +114,30 @@ impl Script {
             file,
             offset,
             len: count,
-            seed: self.dice.any(),
+            seed: self.rng.any(),
             by,
-            sync: self.dice.chance(25),
+            sync: self.rng.chance(25),
         }
     }
 
     /// Returns a range inside the first `len` bytes. Most ranges are short.
     fn range(&mut self, len: u64) -> (u64, u64) {
-        let offset = self.dice.below(len);
-        let most = (len - offset).min(match self.dice.below(3) {
+        let offset = self.rng.below(len);
+        let most = (len - offset).min(match self.rng.below(3) {
             0 => 1000,
             1 => 16 << 10,
             _ => u64::MAX,
         });
-        (offset, self.dice.within(1, most))
+        (offset, self.rng.within(1, most))
     }
 
     fn new_len(&mut self, len: u64) -> u64 {
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             // The new end is in the last page.
-            0 => len.saturating_sub(self.dice.below(4096)),
-            1 => (len + self.dice.below(8192)).min(self.plan.longest),
-            2 => self.dice.below(len + 1),
-            _ => self.dice.below(self.plan.longest + 1),
+            0 => len.saturating_sub(self.rng.below(4096)),
+            1 => (len + self.rng.below(8192)).min(self.plan.longest),
+            2 => self.rng.below(len + 1),
+            _ => self.rng.below(self.plan.longest + 1),
         }
     }
 
@@ -173,7 +173,7 @@ impl Script {
             return self.read(from);
         }
         let (mut offset, mut count) = self.range(len);
-        if self.dice.chance(60) {
+        if self.rng.chance(60) {
             // Only whole blocks can be shared.
             offset -= offset % self.plan.block;
             count = count.next_multiple_of(self.plan.block);
@@ -188,7 +188,7 @@ impl Script {
 
     fn rename(&mut self, from: u32) -> Step {
         let to = self.other(from);
-        if self.lengths.of(to).is_some() && self.dice.chance(50) {
+        if self.lengths.of(to).is_some() && self.rng.chance(50) {
             return Step::Exchange {
                 one: from,
                 other: to,
@@ -199,7 +199,7 @@ impl Script {
 
     /// Deletes a file and makes a new one, which probably gets its inode.
     fn replace(&mut self, file: u32) -> Step {
-        if self.dice.chance(70) {
+        if self.rng.chance(70) {
             let create = self.create(file);
             self.queue.push(create);
         }
@@ -211,8 +211,8 @@ impl Script {
         if !self.plan.offline || len < block {
             return Step::Remount { touched: None };
         }
-        let number = self.dice.below(len / block);
-        let touched = (file, number, self.dice.any() as u8);
+        let number = self.rng.below(len / block);
+        let touched = (file, number, self.rng.any() as u8);
         let read = self.read(file);
         self.queue.extend([
             read,
@@ -225,14 +225,14 @@ impl Script {
             file,
             offset: number * block,
             len: block,
-            seed: self.dice.any(),
+            seed: self.rng.any(),
             by: By::Calls,
             sync: true,
         }
     }
 
     fn read(&mut self, file: u32) -> Step {
-        let (by, seek) = match self.dice.below(10) {
+        let (by, seek) = match self.rng.below(10) {
             0..6 => (By::Calls, Seek::Forward),
             6..7 => (By::Calls, Seek::Backward),
             7..9 => (By::Mapping, Seek::Forward),
@@ -244,7 +244,7 @@ impl Script {
     fn other(&mut self, file: u32) -> u32 {
         let files = self.plan.files;
         // The number of files has 32 bits.
-        (file + 1 + self.dice.below(u64::from(files) - 1) as u32) % files
+        (file + 1 + self.rng.below(u64::from(files) - 1) as u32) % files
     }
 
     /// Reads all files from an empty cache, past the cache, and after a mount.

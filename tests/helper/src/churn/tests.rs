@@ -12,17 +12,17 @@ const PLAN: Plan = Plan {
 };
 
 /// Returns the report of a guest without faults.
-fn report(plan: Plan) -> Vec<Seen> {
+fn report(plan: Plan) -> Vec<ReadResult> {
     let mut model = Model::new(&plan);
     let mut report = Vec::new();
     for (at, step) in (0..).zip(Script::new(plan)) {
         model.apply(&step);
         match step {
-            Step::Read { file, .. } => report.push(Seen::new(at, model.file(file))),
+            Step::Read { file, .. } => report.push(ReadResult::new(at, model.file(file))),
             Step::Orphan { len, seed } => {
                 let mut content = vec![0; len as usize];
                 fill(seed, 0, &mut content);
-                report.push(Seen::new(at, Some(&content)));
+                report.push(ReadResult::new(at, Some(&content)));
             }
             _ => {}
         }

@@ -167,7 +167,7 @@ impl<'a> MiniVm<'a> {
         Ok(Done { outcome, done })
     }
 
-    /// Makes a call that only has to be accepted.
+    /// Makes a call that the host must accept and whose answer has no result.
     pub(super) fn ping(&mut self, session: u64) -> Result<Status> {
         Ok(self.call(Operation::Ping, session, &[0u8; 0])?.status)
     }

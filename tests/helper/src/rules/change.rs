@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! A file is truncated and extended, punched, and written past the page cache and through it, each
-//! time while the host has all of its pages; then its pages come from the host.
+//! time while the host has all of its pages, and its pages then come from the host.
 
-use std::{
-    fs::OpenOptions,
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
-    path::Path,
-};
+use std::{os::unix::fs::FileExt as _, path::Path};
 
 use anyhow::Result;
 use ddhelper::churn::{PAGE, fill};
@@ -15,6 +11,7 @@ use memmap2::MmapMut;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::{at, content, create, give_away, let_go, wrong};
+use crate::files::open;
 
 const PAGES: usize = 64;
 /// First page of the changed range, and number of its pages.
@@ -34,11 +31,7 @@ pub(super) fn change(dir: &Path) -> Result<u64> {
     let mut sum = wrong(&file, &want)?;
 
     give_away(&file)?;
-    let writer = OpenOptions::new()
-        .write(true)
-        // The flags do not use the sign bit.
-        .custom_flags(OFlags::DIRECT.bits() as i32)
-        .open(dir.join("change"))?;
+    let writer = open(dir.join("change"), OFlags::WRONLY | OFlags::DIRECT)?;
     let mut new = MmapMut::map_anon(COUNT * PAGE)?;
     fill(2, 0, &mut new);
     writer.write_all_at(&new, at(FIRST))?;

@@ -4,8 +4,8 @@
 //! before the write has arrived on the disk is old as soon as it has.
 
 use std::{
-    fs::{File, OpenOptions},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    fs::File,
+    os::unix::fs::FileExt as _,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -17,6 +17,7 @@ use memmap2::MmapMut;
 use rustix::fs::{Advice, OFlags, fadvise};
 
 use super::{at, content, create, give_away, wrong};
+use crate::files::open;
 
 /// Enough pages for a write that takes some time.
 const PAGES: usize = 512;
@@ -28,12 +29,7 @@ pub(super) fn direct(dir: &Path) -> Result<u64> {
     let file = create(dir, "direct")?;
     file.write_all_at(&content(0, PAGES * PAGE), 0)?;
     give_away(&file)?;
-    let flags = OFlags::DIRECT.bits();
-    let writer = OpenOptions::new()
-        .write(true)
-        // The flags do not use the sign bit.
-        .custom_flags(flags as i32)
-        .open(dir.join("direct"))?;
+    let writer = open(dir.join("direct"), OFlags::WRONLY | OFlags::DIRECT)?;
     let reader = File::open(dir.join("direct"))?;
     fadvise(&reader, 0, None, Advice::Random)?;
     // The buffer has whole pages, as direct writes need it.

@@ -3,11 +3,7 @@
 //! Two files swap blocks while the host has the pages of both (`EXT4_IOC_MOVE_EXT`): the donor has
 //! other content afterwards.
 
-use std::{
-    fs::{File, OpenOptions},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
-    path::Path,
-};
+use std::{fs::File, os::unix::fs::FileExt as _, path::Path};
 
 use anyhow::{Result, ensure};
 use ddhelper::churn::PAGE;
@@ -15,7 +11,7 @@ use memmap2::MmapMut;
 use rustix::fs::{OFlags, statvfs};
 
 use super::{at, content, create, give_away, wrong};
-use crate::ioctl::move_extents;
+use crate::{files::open, ioctl::move_extents};
 
 const PAGES: usize = 64;
 
@@ -42,11 +38,7 @@ pub(super) fn donor(dir: &Path) -> Result<u64> {
 
 /// Returns the content of a file, read past the page cache.
 fn on_disk(path: &Path) -> Result<MmapMut> {
-    let file = OpenOptions::new()
-        .read(true)
-        // The flags do not use the sign bit.
-        .custom_flags(OFlags::DIRECT.bits() as i32)
-        .open(path)?;
+    let file = open(path, OFlags::RDONLY | OFlags::DIRECT)?;
     let mut bytes = MmapMut::map_anon(PAGES * PAGE)?;
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)

@@ -5,8 +5,8 @@
 //! begin, because the filesystem creates a work queue then.
 
 use std::{
-    fs::{File, OpenOptions},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    fs::File,
+    os::unix::fs::FileExt as _,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -19,7 +19,7 @@ use memmap2::MmapMut;
 use rustix::fs::{Advice, OFlags, fadvise};
 
 use super::{create, give_away, remount, wrong};
-use crate::queue::Queue;
+use crate::{files::open, queue::Queue};
 
 const TIMES: u64 = 40;
 /// Pause between two reads, in which the write can end with an empty page cache.
@@ -43,12 +43,7 @@ fn once(dir: &Path, page: &[u8]) -> Result<u64> {
     let reader = File::open(&path)?;
     fadvise(&reader, 0, None, Advice::Random)?;
     give_away(&reader)?;
-    let flags = OFlags::DIRECT.bits();
-    let writer = OpenOptions::new()
-        .write(true)
-        // The flags do not use the sign bit.
-        .custom_flags(flags as i32)
-        .open(&path)?;
+    let writer = open(&path, OFlags::WRONLY | OFlags::DIRECT)?;
     let done = AtomicBool::new(false);
     thread::scope(|scope| -> Result<()> {
         let reading = scope.spawn(|| read_and_drop(&reader, &done));

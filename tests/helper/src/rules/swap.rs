@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file that was swapped to has the swapped content, and not its content from before.
+//! A swap file has the pages that the kernel swapped out, and not its earlier content.
 
 use std::{
     ffi::CString,
-    fs::OpenOptions,
     io,
-    os::unix::{
-        ffi::OsStrExt as _,
-        fs::{FileExt as _, OpenOptionsExt as _},
-    },
+    os::unix::{ffi::OsStrExt as _, fs::FileExt as _},
     path::Path,
     process::Command,
 };
@@ -19,7 +15,7 @@ use memmap2::MmapMut;
 use rustix::fs::OFlags;
 
 use super::{content, create, give_away, wrong};
-use crate::files::Aligned;
+use crate::files::{Aligned, open};
 
 const LEN: usize = 1 << 20;
 /// Size of the memory that is swapped out.
@@ -58,11 +54,7 @@ fn push_out() -> io::Result<()> {
 
 /// Returns the content of a file on the disk.
 fn direct(path: &Path) -> Result<Vec<u8>> {
-    let file = OpenOptions::new()
-        .read(true)
-        // The flags do not use the sign bit.
-        .custom_flags(OFlags::DIRECT.bits() as i32)
-        .open(path)?;
+    let file = open(path, OFlags::RDONLY | OFlags::DIRECT)?;
     let mut room = Aligned::new();
     let mut bytes = Vec::new();
     while bytes.len() < LEN {

@@ -50,7 +50,7 @@ impl Worker<'_> {
             other: &mut second,
         };
         // Both files' pages are put, as far as the host stores them.
-        if self.dice.chance(60) {
+        if self.rng.chance(60) {
             pair.paths.into_iter().try_for_each(give_away)?;
         }
         Ok(match kind {
@@ -68,18 +68,18 @@ impl Worker<'_> {
         let block = self.arguments.block as usize;
         let mut start = |model: &Alone<'_>| {
             let blocks = model.len() / block;
-            self.dice.below(blocks as u64) as usize * block
+            self.rng.below(blocks as u64) as usize * block
         };
         let (offset, to) = (start(pair.one), start(pair.other));
         let most = (pair.one.len() - offset).min(pair.other.len() - to) / block;
-        let blocks = self.dice.within(1, most.min(48) as u64) as usize;
+        let blocks = self.rng.within(1, most.min(48) as u64) as usize;
         (offset, to, blocks * block)
     }
 
     fn exchange(&mut self, pair: &mut Pair<'_, '_>) -> Done {
         let (offset, to, len) = self.blocks(pair);
         let [one, other] = &pair.files;
-        if self.dice.chance(40) {
+        if self.rng.chance(40) {
             // The files swap their lengths, so that both ranges must begin at the same offset.
             let at = offset.min(to);
             let exchange = || ioctl::exchange((one, at as u64), (other, at as u64), 0, TO_END);
@@ -140,7 +140,7 @@ impl Worker<'_> {
     fn dedupe(&mut self, pair: &mut Pair<'_, '_>) -> Done {
         let (offset, to, len) = self.blocks(pair);
         let [one, other] = &pair.files;
-        let alike = self.dice.chance(80);
+        let alike = self.rng.chance(80);
         if alike {
             let bytes = &pair.one.content().unwrap_or_default()[offset..offset + len];
             other.write_all_at(bytes, to as u64)?;

@@ -3,9 +3,9 @@
 //! Ways to change files.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, IoSlice, Write as _},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::FileExt as _,
     path::Path,
 };
 
@@ -27,16 +27,16 @@ use super::{
     reader::{self, PIPE, SECTOR, Way},
     worker::Worker,
 };
-use crate::files::Aligned;
+use crate::files::{Aligned, open};
 
 impl Worker<'_> {
     /// Changes a file in some way, and possibly another one.
     pub(super) fn change(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
         let path = self.path(file);
-        if self.arguments.special && self.dice.chance(45) {
+        if self.arguments.special && self.rng.chance(45) {
             return self.special(file, models);
         }
-        let mut kind = self.dice.below(100);
+        let mut kind = self.rng.below(100);
         if kind >= 80 {
             return self.change_two(file, models);
         }
@@ -47,7 +47,7 @@ impl Worker<'_> {
         if model.is_sealed() {
             // The file can be deleted, renamed and dropped from the cache. Most are deleted, or all
             // files would end in this state.
-            kind = self.dice.within(60, 79).max(66);
+            kind = self.rng.within(60, 79).max(66);
         }
         let (what, done) = match kind {
             0..40 => ("write", self.write(&path, &mut model)),
@@ -66,7 +66,7 @@ impl Worker<'_> {
 
     /// Returns another file.
     pub(super) fn another(&mut self, one: usize, count: usize) -> usize {
-        (one + 1 + self.dice.below(count as u64 - 1) as usize) % count
+        (one + 1 + self.rng.below(count as u64 - 1) as usize) % count
     }
 
     /// Counts a change. A change that the filesystem does not offer had no effect.
@@ -90,7 +90,7 @@ impl Worker<'_> {
         offset: usize,
         len: usize,
     ) -> &'a [u8] {
-        let seed = self.dice.any();
+        let seed = self.rng.any();
         let room = model.room(offset, len);
         fill(seed, offset as u64, room);
         room
@@ -98,8 +98,8 @@ impl Worker<'_> {
 
     pub(super) fn create(&mut self, path: &Path, model: &mut Alone<'_>) -> Result<()> {
         model.resize(0);
-        let len = self.dice.below(200 << 10) as usize;
-        if self.dice.chance(30) {
+        let len = self.rng.below(200 << 10) as usize;
+        if self.rng.chance(30) {
             // The file gets its name after its content was written.
             let dir = path.parent().context("a file is in a directory")?;
             let flags = OFlags::TMPFILE | OFlags::WRONLY;
@@ -124,14 +124,14 @@ impl Worker<'_> {
         let end = model.len();
         let (mut offset, mut len) = self.range(end.max(1));
         // Some ranges continue beyond the end, and some begin there.
-        if self.dice.chance(10) {
+        if self.rng.chance(10) {
             offset = end;
         }
         len = len.min(LONGEST - offset);
         if len == 0 {
             return Ok(());
         }
-        match self.dice.below(12) {
+        match self.rng.below(12) {
             0..4 => writer(path, OFlags::empty())?
                 .write_all_at(self.invent(model, offset, len), offset as u64),
             4 => writer(path, OFlags::DSYNC)?
@@ -161,13 +161,13 @@ impl Worker<'_> {
                     options.map_mut(&file)?
                 };
                 map.copy_from_slice(self.invent(model, offset, len));
-                if self.dice.chance(30) {
+                if self.rng.chance(30) {
                     map.flush()?;
                 }
                 Ok(())
             }
             _ => {
-                let unit = if self.dice.chance(70) { 4096 } else { SECTOR };
+                let unit = if self.rng.chance(70) { 4096 } else { SECTOR };
                 let offset = offset - offset % unit;
                 let len = len.next_multiple_of(unit).min(LONGEST - offset);
                 let mut room = Aligned::new();
@@ -181,11 +181,11 @@ impl Worker<'_> {
 
     fn truncate(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
         let end = model.len();
-        let len = match self.dice.below(4) {
-            0 => end.saturating_sub(self.dice.below(4096) as usize),
-            1 => (end + self.dice.below(70_000) as usize).min(LONGEST),
-            2 => self.dice.below(end as u64 + 1) as usize,
-            _ => self.dice.below(400 << 10) as usize,
+        let len = match self.rng.below(4) {
+            0 => end.saturating_sub(self.rng.below(4096) as usize),
+            1 => (end + self.rng.below(70_000) as usize).min(LONGEST),
+            2 => self.rng.below(end as u64 + 1) as usize,
+            _ => self.rng.below(400 << 10) as usize,
         };
         model.resize(len);
         writer(path, OFlags::empty())?.set_len(len as u64)
@@ -205,7 +205,7 @@ impl Worker<'_> {
             Ok(fallocate(file, flags, offset as u64, len as u64)?)
         };
         let keep = FallocateFlags::KEEP_SIZE;
-        match self.dice.below(12) {
+        match self.rng.below(12) {
             0 => {
                 alter(FallocateFlags::empty(), offset, len)?;
                 model.resize(end.max(offset + len));
@@ -266,7 +266,7 @@ impl Worker<'_> {
             return Ok(());
         }
         let paths = (self.path(one), self.path(other));
-        let done = match self.dice.below(10) {
+        let done = match self.rng.below(10) {
             0..2 => {
                 let flags = RenameFlags::EXCHANGE;
                 let done = renameat_with(CWD, &paths.0, CWD, &paths.1, flags);
@@ -293,7 +293,7 @@ impl Worker<'_> {
             }
             _ if from.len() > 0 => {
                 let (mut offset, mut len) = self.range(from.len());
-                if self.dice.chance(60) {
+                if self.rng.chance(60) {
                     // Only whole blocks can be shared.
                     let block = self.arguments.block as usize;
                     offset -= offset % block;
@@ -311,12 +311,7 @@ impl Worker<'_> {
 }
 
 pub(super) fn writer(path: &Path, flags: OFlags) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        // The flags do not use the sign bit.
-        .custom_flags(flags.bits() as i32)
-        .open(path)
+    open(path, OFlags::RDWR | flags)
 }
 
 fn short(done: usize, wanted: usize) -> io::Result<()> {

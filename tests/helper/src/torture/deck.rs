@@ -2,7 +2,7 @@
 
 //! The order of choices.
 
-use ddhelper::churn::Dice;
+use ddhelper::churn::Random;
 
 /// Choices in a random order. Each is taken as often as it is listed before any is taken again, so
 /// that a short torture has all of them.
@@ -22,12 +22,12 @@ impl<T: Copy> Deck<T> {
     }
 
     /// Returns the next choice.
-    pub(super) fn draw(&mut self, dice: &mut Dice) -> T {
+    pub(super) fn draw(&mut self, rng: &mut Random) -> T {
         if self.left.is_empty() {
             self.left.extend_from_slice(self.all);
         }
         // The result is below the number of the remaining ones.
-        let next = dice.below(self.left.len() as u64) as usize;
+        let next = rng.below(self.left.len() as u64) as usize;
         self.left.swap_remove(next)
     }
 

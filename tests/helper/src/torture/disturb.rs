@@ -12,7 +12,7 @@ use std::{
 
 use super::grow::Growth;
 use anyhow::{Context as _, Result, ensure};
-use ddhelper::{FREEZING, churn::Dice};
+use ddhelper::{FREEZING, churn::Random};
 use rustix::{
     fs::{FlockOperation, flock},
     mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount},
@@ -49,7 +49,7 @@ pub(crate) struct DisturbArguments {
 
 /// Disturbs until it is killed.
 pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
-    let mut dice = Dice::new(arguments.seed);
+    let mut rng = Random::new(arguments.seed);
     let DisturbArguments {
         mount: place,
         device,
@@ -61,19 +61,19 @@ pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
     let mut growth = arguments.grow_from.map(Growth::new);
     loop {
         // The pause lets pages accumulate.
-        thread::sleep(Duration::from_millis(dice.within(20, 400)));
-        if let Some(growth) = growth.as_mut().filter(|growth| growth.is_due(&mut dice)) {
+        thread::sleep(Duration::from_millis(rng.within(20, 400)));
+        if let Some(growth) = growth.as_mut().filter(|growth| growth.is_due(&mut rng)) {
             growth.step(arguments)?;
         }
-        match dice.below(100) {
+        match rng.below(100) {
             0..88 => {
                 for cgroup in &arguments.cgroup {
                     let file = format!("/sys/fs/cgroup/{cgroup}/memory.reclaim");
                     // Less memory is reclaimed (EAGAIN) if there is no more.
-                    let _ = fs::write(file, format!("{}K", dice.within(64, 2048)));
+                    let _ = fs::write(file, format!("{}K", rng.within(64, 2048)));
                 }
             }
-            88..92 => fs::write("/proc/sys/vm/drop_caches", dice.within(1, 3).to_string())?,
+            88..92 => fs::write("/proc/sys/vm/drop_caches", rng.within(1, 3).to_string())?,
             92..94 => {
                 flock(&freezing, FlockOperation::LockExclusive)?;
                 for verb in ["-f", "-u"] {
@@ -83,7 +83,7 @@ pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
                 flock(&freezing, FlockOperation::Unlock)?;
             }
             94..97 => {
-                let flags = match dice.chance(50) {
+                let flags = match rng.chance(50) {
                     true => MountFlags::NOATIME,
                     false => MountFlags::RELATIME,
                 };

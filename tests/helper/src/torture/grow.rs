@@ -5,7 +5,7 @@
 use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use ddhelper::churn::Dice;
+use ddhelper::churn::Random;
 
 use super::DisturbArguments;
 
@@ -29,8 +29,8 @@ impl Growth {
     }
 
     /// Returns whether to grow now. The first time comes soon, the others rarely.
-    pub(super) fn is_due(&self, dice: &mut Dice) -> bool {
-        self.steps < STEPS && dice.chance(if self.steps == 0 { 30 } else { 3 })
+    pub(super) fn is_due(&self, rng: &mut Random) -> bool {
+        self.steps < STEPS && rng.chance(if self.steps == 0 { 30 } else { 3 })
     }
 
     /// Enlarges the filesystem, and writes the number of successes to a file.

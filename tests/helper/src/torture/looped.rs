@@ -3,14 +3,15 @@
 //! A file as a disk: a loop device with direct I/O to it.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use rustix::fs::OFlags;
+
+use crate::files::open;
 
 /// A loop device above a file. It is removed when the value is dropped.
 #[derive(Debug)]
@@ -38,12 +39,7 @@ impl Loop {
 
     /// Opens the disk for direct I/O.
     pub(super) fn open(&self) -> io::Result<File> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            // The flags do not use the sign bit.
-            .custom_flags(OFlags::DIRECT.bits() as i32)
-            .open(&self.0)
+        open(&self.0, OFlags::RDWR | OFlags::DIRECT)
     }
 }
 

@@ -3,9 +3,9 @@
 //! Ways to read a range of a file.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, IoSliceMut, Read as _},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::FileExt as _,
     path::Path,
 };
 
@@ -19,7 +19,7 @@ use rustix::{
 use serde::Serialize;
 
 use super::special::UNCACHED;
-use crate::files::Aligned;
+use crate::files::{self, Aligned};
 
 /// Maximum number of bytes that fit into a pipe, at any position in a page.
 pub(super) const PIPE: usize = 15 * 4096;
@@ -76,11 +76,7 @@ pub(super) fn open(path: &Path, way: Way) -> io::Result<File> {
         Way::Direct => OFlags::DIRECT,
         _ => OFlags::empty(),
     };
-    OpenOptions::new()
-        .read(true)
-        // The flags do not use the sign bit.
-        .custom_flags(flags.bits() as i32)
-        .open(path)
+    files::open(path, OFlags::RDONLY | flags)
 }
 
 /// Reads a range that [`Way::fit`] returned.

@@ -41,7 +41,7 @@ pub(super) type Done = io::Result<bool>;
 impl Worker<'_> {
     /// Executes the next operation.
     pub(super) fn special(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
-        let kind = self.operations.draw(&mut self.dice);
+        let kind = self.operations.draw(&mut self.rng);
         let done = if kind.takes_two() {
             self.between(kind, file, models)
                 .with_context(|| format!("before {kind:?} of {file}"))?
@@ -93,11 +93,11 @@ impl Worker<'_> {
                 Ok(true)
             }
             Kind::Generation => {
-                if self.dice.chance(70) {
+                if self.rng.chance(70) {
                     forget(path)?;
                 }
                 // The result is below the number of generations.
-                let generation = 1 + self.dice.below(GENERATIONS) as u32;
+                let generation = 1 + self.rng.below(GENERATIONS) as u32;
                 ioctl::set_generation(&File::open(path)?, generation)?;
                 Ok(true)
             }
@@ -142,7 +142,7 @@ impl Worker<'_> {
     }
 
     fn queue(&mut self, queue: Queue, direct: bool, path: &Path, model: &mut Alone<'_>) -> Done {
-        let unit = if self.dice.chance(70) { 4096 } else { SECTOR };
+        let unit = if self.rng.chance(70) { 4096 } else { SECTOR };
         let (offset, len) = self.units(model, unit);
         let mut room = Aligned::new();
         let bytes = &mut room.buffer()[..len];
@@ -153,7 +153,7 @@ impl Worker<'_> {
             OFlags::empty()
         };
         let file = writer(path, flags)?;
-        if direct && self.dice.chance(60) {
+        if direct && self.rng.chance(60) {
             let beside = File::open(path)?;
             queue.write_beside_reader((&file, &beside), bytes, offset as u64, unit)?;
         } else {
@@ -177,11 +177,11 @@ impl Worker<'_> {
     fn atomic(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
         // A single aligned block is the least that is offered.
         let block = self.arguments.block as usize;
-        let offset = self.dice.below((model.len() / block) as u64) as usize * block;
+        let offset = self.rng.below((model.len() / block) as u64) as usize * block;
         let file = writer(path, OFlags::DIRECT)?;
         let mut room = Aligned::new();
         let bytes = &mut room.buffer()[..block];
-        let seed = self.dice.any();
+        let seed = self.rng.any();
         ddhelper::churn::fill(seed, offset as u64, bytes);
         let written = pwritev2(&file, &[IoSlice::new(bytes)], offset as u64, ATOMIC);
         if written == Err(Errno::INVAL) {

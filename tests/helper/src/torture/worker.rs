@@ -6,7 +6,7 @@ use std::{collections::HashMap, fs::File, os::unix::fs::MetadataExt as _, path::
 
 use anyhow::{Context as _, Result, ensure};
 use ddhelper::{
-    churn::{Dice, PAGE},
+    churn::{PAGE, Random},
     kind::Kind,
 };
 use rustix::{
@@ -19,7 +19,7 @@ use super::{
     deck::Deck,
     reader::{self, Way},
 };
-use crate::unrest::populate;
+use crate::disturbances::populate;
 
 /// Number of steps between two opportunities to unmount the filesystem.
 const TURN: u32 = 64;
@@ -30,14 +30,15 @@ const ENOUGH: usize = 10;
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     pub(super) arguments: &'a TortureArguments,
-    pub(super) dice: Dice,
+    pub(super) rng: Random,
     pub(super) tally: Tally,
     pub(super) operations: Deck<Kind>,
     /// The ways to read.
     ways: Deck<Way>,
     /// Content of the boot loader's inode, which is locked after all others.
     pub(super) boot: Model,
-    /// Locked exclusively where the kernel leaves pages old that are being read.
+    /// Locked exclusively by operations after which the kernel leaves pages old that are read at
+    /// the same time.
     pub(super) quiet: File,
     /// Files opened some time ago.
     held: HashMap<usize, File>,
@@ -47,7 +48,7 @@ impl<'a> Worker<'a> {
     pub(super) fn new(arguments: &'a TortureArguments) -> Result<Self> {
         Ok(Self {
             arguments,
-            dice: Dice::new(arguments.seed),
+            rng: Random::new(arguments.seed),
             tally: Tally::default(),
             operations: Deck::new(&Kind::ALL),
             ways: Deck::new(&Way::SHARES),
@@ -57,7 +58,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Works until it has seen enough.
+    /// Reads and changes files until enough reads were compared.
     pub(super) fn work(mut self) -> Result<Tally> {
         let mut models = Vec::new();
         for file in 0.. {
@@ -94,8 +95,8 @@ impl<'a> Worker<'a> {
 
     fn step(&mut self, models: &mut [Model]) -> Result<()> {
         // The result is below the number of models.
-        let file = self.dice.below(models.len() as u64) as usize;
-        match self.dice.below(100) {
+        let file = self.rng.below(models.len() as u64) as usize;
+        match self.rng.below(100) {
             0..60 => self
                 .look(file, &models[file])
                 .with_context(|| format!("cannot look at {file}")),
@@ -139,9 +140,9 @@ impl<'a> Worker<'a> {
             self.tally.wrong.push(wrong);
             return Ok(());
         }
-        let way = self.ways.draw(&mut self.dice);
+        let way = self.ways.draw(&mut self.rng);
         let open = self.opened(file, way)?;
-        for _ in 0..self.dice.within(1, 24) {
+        for _ in 0..self.rng.within(1, 24) {
             if !content.is_empty() {
                 let (offset, len) = self.range(content.len());
                 let (offset, len) = way.fit(offset, len, content.len());
@@ -158,7 +159,7 @@ impl<'a> Worker<'a> {
                 self.compare(&name, way, offset, &content[offset..offset + len], &got);
             }
         }
-        if !self.arguments.overlay && way != Way::Direct && self.dice.chance(20) {
+        if !self.arguments.overlay && way != Way::Direct && self.rng.chance(20) {
             self.held.insert(file, open);
         }
         Ok(())
@@ -179,13 +180,13 @@ impl<'a> Worker<'a> {
 
     /// Returns a range of the first `len` bytes. Most ranges are short.
     pub(super) fn range(&mut self, len: usize) -> (usize, usize) {
-        let offset = self.dice.below(len as u64) as usize;
-        let most = (len - offset).min(match self.dice.below(20) {
+        let offset = self.rng.below(len as u64) as usize;
+        let most = (len - offset).min(match self.rng.below(20) {
             0..10 => 1000,
             10..19 => 16 << 10,
             _ => 128 << 10,
         });
-        (offset, self.dice.within(1, most as u64) as usize)
+        (offset, self.rng.within(1, most as u64) as usize)
     }
 
     /// Counts a read, and records an error in its content.

@@ -2,6 +2,8 @@
 
 //! Guests whose kernel is replaced by another one in the same VMM.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use ddagent::protocol::Op;
 
@@ -9,7 +11,10 @@ use super::Guest;
 use crate::wait;
 
 /// Message of a kernel that has booted.
-const UP: &str = "Run /init as init process";
+pub(crate) const UP: &str = "Run /init as init process";
+
+/// The longest wait for it. A system with an init of its own ends its services first.
+pub(crate) const REBOOT: Duration = Duration::from_secs(900);
 
 impl Guest {
     /// The kernel's message after [`Guest::crash`], for [`crate::Context::allow_console`].
@@ -24,11 +29,11 @@ impl Guest {
     pub fn restart(&self, how: impl FnOnce() -> Result<()>) -> Result<()> {
         let vitals = &self.machine.link().vitals;
         // The console is used, because an agent that is about to end does not answer.
-        let boots = || vitals.count(&self.name, UP);
+        let boots = || vitals.count(Some(&self.name), UP);
         // The current kernel has booted, even if its message has not arrived yet.
         let before = boots().max(1);
         how()?;
-        wait::until("another kernel runs", || {
+        wait::until_within(REBOOT, "another kernel runs", || {
             if !self.is_alive()? {
                 vitals.check(Some(&self.name))?;
             }

@@ -5,8 +5,8 @@
 use anyhow::{Result, ensure};
 
 use crate::{
-    Command, Context, DiskConfig, FileSpec, Format, GuestConfig, How, ReadSpec, Scenario, Target,
-    Throttle,
+    Command, Context, DiskConfig, FileSpec, Format, GuestConfig, ReadMode, ReadSpec, Scenario,
+    Target, Throttle,
 };
 
 /// Boots a host and a guest, and tests files, cgroups and background programs.
@@ -43,7 +43,7 @@ fn boot(context: &mut Context) -> Result<Vec<Target>> {
     }
     guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
     guest.cgroup("one", &[("memory.max", "32M")])?;
-    for how in [How::Buffered, How::Mmap, How::Direct] {
+    for how in [ReadMode::Buffered, ReadMode::Mmap, ReadMode::Direct] {
         let sum = guest.read(&ReadSpec::new("/mnt/tree/large").how(how).cgroup("one"))?;
         ensure!(sum.digest == Some(files[0].digest()), "{how:?}: {sum:?}");
     }

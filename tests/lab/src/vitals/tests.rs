@@ -54,7 +54,7 @@ fn complaint(vitals: &Vitals, vm: Option<&str>) -> String {
 }
 
 #[test]
-fn new_machines_are_well() {
+fn new_machines_have_no_problem() {
     let (_dir, _emulator, vitals) = world();
     vitals.check(Some("one")).unwrap();
     // A machine that was never started is not judged.
@@ -62,7 +62,7 @@ fn new_machines_are_well() {
 }
 
 #[test]
-fn a_panic_is_told_with_the_end_of_the_console() {
+fn a_panic_is_reported_with_the_end_of_the_console() {
     let (_dir, _emulator, vitals) = world();
     for line in 0..100 {
         vitals.console("one", format!("[    1.0] line {line}\n").as_bytes());
@@ -113,7 +113,7 @@ fn a_kernel_that_follows_another_is_not_judged_by_its_words() {
     vitals.console("one", b"[    9.0] Kernel panic - not syncing: why\n");
     vitals.console("one", b"[    1.0] Run /init as init process\n");
     vitals.check(Some("one")).unwrap_err();
-    assert_eq!(vitals.count("one", "Run /init"), 2);
+    assert_eq!(vitals.count(Some("one"), "Run /init"), 2);
     vitals.born(Some("one"));
     vitals.check(Some("one")).unwrap();
     vitals.console("one", b"[    2.0] Kernel panic - not syncing: why\n");
@@ -121,7 +121,7 @@ fn a_kernel_that_follows_another_is_not_judged_by_its_words() {
 }
 
 #[test]
-fn the_end_of_a_process_is_told() {
+fn the_end_of_a_process_is_reported() {
     let (_dir, emulator, vitals) = world();
     vitals.exited(
         "one",
@@ -146,7 +146,7 @@ fn a_guest_is_judged_by_its_own_work() {
     vitals.heartbeat(None);
     vitals.work("one", Duration::from_secs(5));
     std::thread::sleep(Duration::from_millis(2));
-    let text = vitals.trouble(Some("one"), "").unwrap().to_string();
+    let text = vitals.problem(Some("one"), "").unwrap().to_string();
     assert_eq!(text, "stands still for 0 s");
 }
 
@@ -158,7 +158,7 @@ fn a_guest_that_burns_without_a_heartbeat_spins() {
     impatient(&vitals, Duration::from_millis(1));
     std::thread::sleep(Duration::from_millis(5));
     vitals.work("one", Duration::from_secs(302));
-    let text = vitals.trouble(Some("one"), "").unwrap().to_string();
+    let text = vitals.problem(Some("one"), "").unwrap().to_string();
     assert_eq!(text, "spins: no heartbeat in 301 s of processor time");
 }
 
@@ -177,7 +177,7 @@ fn l1_is_judged_by_its_emulator() {
 }
 
 #[test]
-fn a_guest_that_kvm_gave_up_is_unwell() {
+fn an_internal_error_of_kvm_is_reported() {
     let (_dir, _emulator, vitals) = world();
     vitals.born(Some("one"));
     vitals.console("one", b"KVM internal error. Suberror: 3\n");

@@ -74,7 +74,10 @@ fn gains(global: &Record, ddmem: &Record, ex: &Record, few: f64) -> Figure {
         title: "Throughput by that with a global store of 2 GiB",
         parts: vec![
             Part::bars("Times Global", "times", bars),
-            Part::Missing("DDHybrid needs the SSD tier"),
+            Part::Missing(
+                "DDHybrid is not simulated here: the simulator's SSD tier has the speed of a common \
+                 NVMe device, not of the paper's SSD",
+            ),
         ],
         compared,
         orders: [(ddmem, "gains with DDMem"), (ex, "gains with DDMemEx")]
@@ -114,7 +117,10 @@ fn shares(global: &Record, ddmem: &Record) -> Figure {
         parts: vec![
             lines(global, "(a) Global"),
             lines(ddmem, "(b) DDMem, weights 32:25:25:18"),
-            Part::Missing("(c) DDHybrid needs the SSD tier"),
+            Part::Missing(
+                "(c) DDHybrid is not simulated here: the simulator's SSD tier has the speed of a common \
+                 NVMe device, not of the paper's SSD",
+            ),
         ],
         compared: vec![
             Compared::new("Videoserver, DDMem, late", "MiB", 400.0, late(ddmem, 3)).within(TWICE),

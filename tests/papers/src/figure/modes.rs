@@ -38,7 +38,10 @@ pub(super) fn figures() -> Vec<Figure> {
         parts: vec![
             lines(&global, "(a) Global"),
             lines(&weighted, "(b) DDMem, equal weights"),
-            Part::Missing("(c) DDSSD needs the SSD tier"),
+            Part::Missing(
+                "(c) DDSSD is not simulated here: the simulator's SSD tier has the speed of a common \
+                 NVMe device, not of the paper's SSD",
+            ),
         ],
         compared: vec![
             Compared::new("Webserver, DDMem", "MiB", 800.0, late(&weighted, 0)).within(TWICE),
@@ -78,7 +81,10 @@ pub(super) fn figures() -> Vec<Figure> {
                     [&global, &weighted].map(|run| run.record.held[3].clone()),
                 ),
             ),
-            Part::Missing("DDSSD needs the SSD tier"),
+            Part::Missing(
+                "DDSSD is not simulated here: the simulator's SSD tier has the speed of a common \
+                 NVMe device, not of the paper's SSD",
+            ),
         ],
         compared: vec![
             Compared::new("Global, late", "MiB", 1_400.0, late(&global, 3)).within(TWICE),
@@ -156,7 +162,10 @@ fn table(global: &Run, weighted: &Run) -> Figure {
         title: "Throughput with DDMem by throughput with Global",
         parts: vec![
             Part::bars("DDMem / Global", "times", bars.collect()),
-            Part::Missing("DDSSD needs the SSD tier"),
+            Part::Missing(
+                "DDSSD is not simulated here: the simulator's SSD tier has the speed of a common \
+                 NVMe device, not of the paper's SSD",
+            ),
         ],
         compared,
         orders: vec![Order {

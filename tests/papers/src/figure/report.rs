@@ -12,7 +12,7 @@ use ddreport::page::{Cell, table};
 use ddsim::goal::Goal;
 use ddsim::replay::Outcome;
 use ddsim::stream::Access;
-use ddsim::table::{self as policy_table, Judged, Row};
+use ddsim::table::{self as policy_table, Criterion, Row};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::fs;
@@ -114,7 +114,7 @@ fn policies(rows: &[Row]) -> Markup {
         let title = format!("{}: reads that the host answers", row.name);
         Part::bars(title, "% of all accesses", ours.chain(bounds).collect())
     };
-    let judged = rows.iter().filter(|row| row.judged != Judged::Bound);
+    let judged = rows.iter().filter(|row| row.judged != Criterion::Bound);
     let charts: Vec<Part> = judged.map(chart).collect();
     let cell = |outcome: &Outcome| {
         let puts = outcome.puts_per_hit();
@@ -140,7 +140,7 @@ fn policies(rows: &[Row]) -> Markup {
     html! {
         (parts(&charts))
         (table(&heads, rows.iter().map(line)))
-        @if !rows.iter().any(|row| row.judged == Judged::Trace) {
+        @if !rows.iter().any(|row| row.judged == Criterion::Trace) {
             p { "No recorded trace was given; its rows are missing." }
         }
     }

@@ -115,7 +115,7 @@ impl<'a> Faults<'a> {
 /// Prints the directories of the kernel's workers.
 const WORKERS: &str = "grep -l ^kworker /proc/[0-9]*/comm | sed s,/comm,,";
 
-/// Begins a line of shell whose allocations fail like those of the workers.
+/// The beginning of a shell line whose allocations fail like those of the workers.
 pub(super) const MARKED: &str = "echo 1 > /proc/self/make-it-fail; exec";
 
 /// Neighbouring functions that allocate for the leak detector whenever a task allocates.

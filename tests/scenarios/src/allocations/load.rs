@@ -28,7 +28,7 @@ const MOST_READS: u32 = 60;
 const LEAST_READS: u64 = 20_000;
 const READER: &str = "reader";
 const READER_LIMIT: &str = "8M";
-/// A container that comes and goes.
+/// A container that is added and removed repeatedly.
 const PASSER: &str = "passer";
 /// Number of files, which is too many for the initial memory of the guest's map.
 const SMALL_FILES: u64 = 7500;
@@ -120,13 +120,13 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
     guest.shutdown()?;
     targets.extend([
         Target::at_least(
-            "allocations: failed at the host under load",
+            "allocations: failures at the host under load",
             wanted as f64,
             at_host as f64,
             "",
         ),
         Target::at_least(
-            "allocations: failed in the guest under load",
+            "allocations: failures in the guest under load",
             if quick { 10.0 } else { 50.0 },
             in_guest as f64,
             "",

@@ -21,13 +21,13 @@ use crate::{
     vmm,
 };
 
-/// The container that always exists, and the one that comes and goes.
+/// The container that always exists, and the one that is added and removed repeatedly.
 const OLD: &str = "old";
 const NEW: &str = "new";
 const WEIGHT: u32 = 100;
 /// Number of consecutive allocations that fail before some are left out, for slow operations.
 const DENSE: u32 = 24;
-/// Number of rounds without an allocation after which there are taken to be no more.
+/// Number of consecutive rounds without an allocation after which no more allocations are expected.
 const IDLE: u32 = 3;
 
 /// Runs the selected parts of this half of the scenario.
@@ -80,7 +80,7 @@ pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<
     let failed: u32 = sums.iter().map(|sum| sum.failed).sum();
     let touched = sums.iter().filter(|sum| sum.failed > 0).count();
     Ok(vec![Target::at_least(
-        format!("allocations: operations of which some failed singly, {failed} in all"),
+        format!("allocations: operations whose allocations failed one at a time, {failed} in all"),
         sums.len() as f64,
         touched as f64,
         "",

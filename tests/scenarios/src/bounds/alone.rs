@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Without a host, or without functions to attach to.
+//! The guest module alone: without a host, or without functions to attach to.
 
 use std::{thread, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     stage::{self, Stage},
 };
 
-/// Containers that come and go.
+/// Containers that are added, and whose cgroups are then removed.
 const CONTAINERS: u32 = 12;
 /// Time in which the worker looks for a host several times.
 const LOOKS: Duration = Duration::from_secs(8);
@@ -55,7 +55,7 @@ pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
         Ok((ddctl::guest(guest)?.state == "attached").then_some(()))
     })?;
     Ok(Target::none(
-        "bounds: calls in seconds after the kernel did not let us attach",
+        "bounds: calls in seconds after the kernel refused the hooks",
         calls,
     ))
 }

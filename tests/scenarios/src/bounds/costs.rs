@@ -49,7 +49,7 @@ pub(super) fn requests(guest: &Guest, disk: &Disk, file: &str) -> Result<u64> {
 /// Checks that a reader that asked for long requests gets them with the module, too.
 pub(super) fn sequential(alone: u64, with: u64) -> Target {
     Target::at_most(
-        "bounds: requests of a sequential cold read, by those without the module",
+        "bounds: requests of a sequential cold read, relative to those without the module",
         1.2,
         ratio(with, alone),
         "×",
@@ -101,7 +101,7 @@ pub(super) fn journalled(guest: &Guest, disk: &Disk) -> Result<Target> {
     let names = probe.hits()?;
     guest.exec_ok(["umount", "/journal"])?;
     Ok(Target::at_most(
-        format!("bounds: names looked up while {FILES} files were read that are not cached"),
+        format!("bounds: names looked up while {FILES} uncached files were read"),
         20.0,
         names as f64,
         "",
@@ -124,7 +124,7 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
     ))?;
     let counted = ddctl::counters(guest)? - before;
     Ok(Target::at_most(
-        format!("bounds: looks into the map for {WRITES} writes to a page"),
+        format!("bounds: searches of the map for {WRITES} writes to a page"),
         WRITES as f64 / 4.0,
         counted.changes as f64,
         "",

@@ -43,7 +43,7 @@ pub(super) fn hold(guest: &Guest, disk: &Disk) -> Result<Target> {
     guest.exec_ok(["umount", MOUNT])?;
     mapper::run(guest, "remove slow")?;
     Ok(Target::at_most(
-        "coherence: wrong bytes after the module came while a hole was punched",
+        "coherence: wrong bytes after the module was loaded while a hole was punched",
         0.0,
         wrong,
         "",

@@ -11,7 +11,7 @@ use crate::{
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
 };
 
-/// A rule.
+/// A rule, and the way to test it.
 struct Rule {
     /// The helper's name of the rule.
     name: &'static str,
@@ -107,7 +107,7 @@ pub(super) fn hold(guest: &Guest) -> Result<Vec<Target>> {
     let counted = ddctl::counters(guest)? - before;
     // Without these pages the rules would hold whatever the modules do.
     targets.push(Target::at_least(
-        "coherence: pages put while single rules were tried",
+        "coherence: pages put while single rules were tested",
         PAGES as f64,
         counted.put_stored as f64,
         "",

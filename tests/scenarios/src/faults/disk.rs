@@ -16,7 +16,7 @@ pub(super) const MESSAGES: [&str; 2] = ["I/O error", "EXT4-fs (warning|error)"];
 const CONTAINER: &str = "reader";
 /// The files. The last one is not read before the disk fails.
 const FILES: [(&str, u64); 3] = [("one", 6 << 20), ("two", 6 << 20), ("cold", 6 << 20)];
-/// Less than one of the files.
+/// The memory of the container, which is less than one of the files.
 const LIMIT: &str = "5M";
 /// Bytes that are read and compared at a time.
 const PART: u64 = 1 << 20;

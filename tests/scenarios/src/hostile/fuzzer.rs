@@ -23,7 +23,7 @@ pub(crate) const POOLS: u64 = 6;
 const MOVING: u64 = 9;
 
 const MEMORY_MIB: u64 = 512;
-/// Memory at the end that the guest's kernel does not use.
+/// Memory at the end of the guest's address space, which its kernel does not use.
 const ARENA_MIB: u64 = 64;
 
 /// Returns a guest that can load the module.
@@ -65,7 +65,7 @@ impl<'a> Fuzzer<'a> {
         Self::load(guest, mode, seed, Vec::new())
     }
 
-    /// Does the same with frames at an address where memory is plugged in and unplugged.
+    /// Starts to send requests with frames at an address where memory is plugged in and unplugged.
     pub(crate) fn start_moving(guest: &'a Machine, address: u64, seed: u64) -> Result<Self> {
         let moving = vec![
             format!("moving_base={address}"),

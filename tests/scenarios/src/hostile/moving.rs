@@ -8,7 +8,7 @@ use anyhow::Result;
 use ddlab::{Guest, Target, wait};
 
 use super::{Attack, fuzzer::Fuzzer};
-use crate::{accounting, ddctl, hotplug::Bay};
+use crate::{accounting, ddctl, hotplug::DimmSlot};
 
 /// Number of times that memory is unplugged.
 const TIMES: u64 = 12;
@@ -18,22 +18,22 @@ const BETWEEN: u64 = 500;
 /// Unplugs memory and plugs it in again, at any instruction of the host.
 pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>> {
     let host = attack.stage.host();
-    let bay = Bay::new(host, hostile);
+    let slot = DimmSlot::new(host, hostile);
     let before = ddctl::host(host)?.counters;
     let start = Instant::now();
     let ((tally, refused), passes) = attack.victim.beside(|| {
-        let fuzzer = Fuzzer::start_moving(hostile, bay.plug()?, 5)?;
+        let fuzzer = Fuzzer::start_moving(hostile, slot.plug()?, 5)?;
         for _ in 0..TIMES {
             sends(&fuzzer)?;
-            bay.unplug()?;
+            slot.unplug()?;
             sends(&fuzzer)?;
-            bay.plug()?;
+            slot.plug()?;
         }
         let vms = ddctl::vms(host)?;
         let refused = ddctl::vm(&vms, "hostile")?.stats.put_refused_fault;
         let tally = fuzzer.tally()?;
         fuzzer.stop()?;
-        bay.unplug()?;
+        slot.unplug()?;
         Ok((tally, refused))
     })?;
     let counted = ddctl::host(host)?.counters - before;
@@ -43,27 +43,27 @@ pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>
     attack.victim.check()?;
     Ok(vec![
         Target::some(
-            format!("hostile: pages to and from memory that went {TIMES} times"),
+            format!("hostile: pages to and from memory that was unplugged {TIMES} times"),
             tally.moved,
         ),
-        Target::some("hostile: refused: pages from memory that was gone", refused),
+        Target::some("hostile: refused: pages from unplugged memory", refused),
         Target::some(
-            "hostile: refused: pages to memory that was gone",
+            "hostile: refused: pages to unplugged memory",
             counted.dirty_tracked,
         ),
         Target::none(
-            "hostile: moving memory: answers that are no documented status",
+            "hostile: moving memory: answers with an undocumented status",
             tally.unknown,
         ),
         Target::none(
             format!(
-                "hostile: moving memory: pages of {} given that are not what was put",
+                "hostile: moving memory: pages of {} returned with other content than was put",
                 tally.given
             ),
             tally.foreign,
         ),
         Target::some(
-            "hostile: moving memory: times the victim read its file, all of it right",
+            "hostile: moving memory: passes of the victim over its file, all content right",
             passes,
         ),
     ])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A victim's part of its entitlement.
+//! The part of its entitlement that a victim holds.
 
 use anyhow::Result;
 use ddlab::Target;
@@ -12,7 +12,7 @@ use crate::{
 
 /// Number of looks after the victim has reached its share.
 const LOOKS: usize = 8;
-/// Percentage of its share with which the victim has reached it.
+/// Percentage of its share from which on the victim counts as having reached it.
 const ALL: f64 = 95.0;
 /// Percentage that the victim must have at 95 of 100 looks from then on. A batch of 512 pages is
 /// 5.6 % of its share here, and pages that it reads leave the tier before others come; 93.0 was
@@ -32,7 +32,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Takes one more look.
+    /// Records the victim's part at this moment.
     pub(super) fn look(&mut self, vms: &[Vm]) -> Result<()> {
         let victim = ddctl::vm(vms, "victim")?;
         self.add(percent(victim.used_pages, victim.entitlement_pages));
@@ -66,7 +66,7 @@ impl Shares {
         [
             Target::at_least(
                 format!(
-                    "{kind}: looks at the victim's share since it came to it, {} of {all} before",
+                    "{kind}: looks at the victim's share since it reached it, {} of {all} before",
                     self.before
                 ),
                 LOOKS as f64,
@@ -74,13 +74,13 @@ impl Shares {
                 "",
             ),
             Target::at_least(
-                format!("{kind}: least part of its entitlement that the victim had since"),
+                format!("{kind}: smallest part of its entitlement that the victim had since"),
                 LEAST,
                 self.percentile(0),
                 "%",
             ),
             Target::at_least(
-                format!("{kind}: part that it had at 95 of 100 looks"),
+                format!("{kind}: part that the victim had at 95 of 100 looks"),
                 MOSTLY,
                 self.percentile(5),
                 "%",

@@ -26,7 +26,7 @@ const STATISTICS_S: f64 = 40.0;
 
 /// Observations while there were many pools.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     pools: usize,
     /// Number of pools that had pages.
     holding: usize,
@@ -36,7 +36,7 @@ struct Seen {
     slowest: Duration,
 }
 
-impl Seen {
+impl Observations {
     /// Looks at the host. Returns whether there were enough looks.
     fn look(&mut self, attack: &Attack<'_>) -> Result<bool> {
         let host = attack.stage.host();
@@ -61,7 +61,7 @@ impl Seen {
 /// Makes the attacker create, fill, empty and destroy pools until its session ends.
 pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
     let host = attack.stage.host();
-    let (mut peak, mut seen) = (Peak::default(), Seen::default());
+    let (mut peak, mut seen) = (Peak::default(), Observations::default());
     let before = ddctl::host(host)?.counters;
     let ((tally, seconds), passes) = attack.victim.beside(|| {
         let start = Instant::now();
@@ -93,7 +93,7 @@ fn leave(attack: &Attack<'_>) -> Result<()> {
     })
 }
 
-fn targets(host: &Machine, seen: &Seen, tally: &Tally, passes: u64) -> Vec<Target> {
+fn targets(host: &Machine, seen: &Observations, tally: &Tally, passes: u64) -> Vec<Target> {
     let mut targets = Vec::from(seen.shares.targets("hostile: many pools"));
     targets.extend([
         Target::at_least(
@@ -108,29 +108,26 @@ fn targets(host: &Machine, seen: &Seen, tally: &Tally, passes: u64) -> Vec<Targe
             seen.holding as f64,
             "",
         ),
-        Target::some(
-            "hostile: refused: more pools than there may be",
-            tally.limit,
-        ),
+        Target::some("hostile: refused: pools beyond the limit", tally.limit),
         Target::none(
-            "hostile: many pools: answers that are no documented status",
+            "hostile: many pools: answers with an undocumented status",
             tally.unknown,
         ),
         Target::none(
             format!(
-                "hostile: many pools: pages of {} given that are not what was put",
+                "hostile: many pools: pages of {} returned with other content than was put",
                 tally.given
             ),
             tally.foreign,
         ),
         Target::at_least(
-            "hostile: many pools: times the victim read its file, all of it right",
+            "hostile: many pools: passes of the victim over its file, all content right",
             (LEAST_PASSES / host.at_its_pace(1.0)).ceil(),
             passes as f64,
             "",
         ),
         Target::at_most(
-            "hostile: many pools: longest wait for the statistics of all",
+            "hostile: many pools: longest wait for the statistics of all pools",
             host.at_its_pace(STATISTICS_S),
             seen.slowest.as_secs_f64(),
             "s",

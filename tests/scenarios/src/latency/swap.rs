@@ -8,7 +8,7 @@ use ddlab::{Machine, Target};
 use super::{LARGE, Site};
 use crate::{
     ddctl,
-    exits::{Exits, Seen},
+    exits::{ExitCounts, Exits},
     stage::Stage,
 };
 
@@ -28,7 +28,7 @@ pub(super) fn exits(stage: &Stage<'_>, site: &Site<'_>) -> Result<[Target; 2]> {
     let swapped = stage.with_swap(SWAP_MIB, || {
         around(host, site, "in swap", || push_out(host))
     })?;
-    let longest = |what: &str, seen: Seen| {
+    let longest = |what: &str, seen: ExitCounts| {
         Target::at_most(
             format!("latency: million instructions of the longest hypercall, memory {what}"),
             MOST_MS,
@@ -45,7 +45,7 @@ fn around(
     site: &Site<'_>,
     what: &str,
     before: impl FnOnce() -> Result<()>,
-) -> Result<Seen> {
+) -> Result<ExitCounts> {
     site.grow()?;
     before()?;
     let vms = ddctl::vms(host)?;

@@ -68,7 +68,7 @@ fn batches(host: &Machine) -> Result<Target> {
     ))
 }
 
-/// Waits until all have their shares.
+/// Waits until all peers have their shares.
 fn settle(host: &Machine, peers: Peers, of: &str) -> Result<()> {
     wait::until(&format!("the VMs have their shares {of}"), || {
         Ok((off(host, peers)? <= OFF).then_some(()))

@@ -53,7 +53,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             deferred: self::deferred(host)? - deferred,
         })
     };
-    // Each way is measured first and second, so that changes over time affect both.
+    // Each of the two ways is measured once as the first and once as the second one, so that
+    // changes over time affect both.
     let (host_1, guest_1) = (way("host")?, way("guest")?);
     let (guest_2, host_2) = (way("guest")?, way("host")?);
     ensure!(
@@ -94,13 +95,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             guest_1.deferred.min(guest_2.deferred),
         ),
         Target::at_least(
-            "deferral: work of a task beside a reader that waits in the guest, by beside one that waits in the host",
+            "deferral: work of a task beside a reader that waits in the guest, relative to one that waits in the host",
             1.2,
             in_guest / in_host,
             "",
         ),
         Target::at_least(
-            "deferral: of its work without a reader",
+            "deferral: work of the task, relative to its work without a reader",
             50.0,
             in_guest / alone.rate() * 100.0,
             "%",
@@ -108,7 +109,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// Gets during a read.
+/// The gets during a read, and the work of the task beside it.
 struct Way {
     pace: Pace,
     deferred: u64,

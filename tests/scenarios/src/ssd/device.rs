@@ -83,6 +83,12 @@ impl Device {
         Ok(Self { path })
     }
 
+    /// Adds a path to the tier, whatever data it has.
+    pub(crate) fn add_used_path(host: &Machine, path: String) -> Result<Self> {
+        ddctl::run(host, &format!("ssd add --force {path}"))?;
+        Ok(Self { path })
+    }
+
     /// Makes a device whose requests take `request_us` microseconds. Returns its path.
     pub(crate) fn make(host: &Machine, mib: u64, request_us: u64) -> Result<String> {
         host.exec_ok(["modprobe", "null_blk", "nr_devices=0"])?;
@@ -114,15 +120,27 @@ impl Device {
         &self.path
     }
 
-    /// Takes the device away, as if it were pulled.
+    /// Removes the device, as if it were pulled out.
     pub(crate) fn power_off(&self, host: &Machine) -> Result<()> {
         host.write_file(&format!("{}/power", Self::directory()), "0")
     }
 
-    /// Ends the device, which is not in the tier any more.
+    /// Removes the device, which is no longer in the tier.
     pub(crate) fn forget(self, host: &Machine) -> Result<()> {
-        self.power_off(host)?;
+        Self::end(host)
+    }
+
+    /// Ends a device that was made and is not in the tier.
+    pub(crate) fn end(host: &Machine) -> Result<()> {
+        host.write_file(&format!("{}/power", Self::directory()), "0")?;
         host.exec_ok(["rmdir", &Self::directory()]).map(drop)
+    }
+
+    /// Returns the number of sectors that were written to the device.
+    pub(crate) fn written_sectors(host: &Machine) -> Result<u64> {
+        let text = host.read_text(&format!("/sys/block/{NAME}/stat"))?;
+        let word = text.split_whitespace().nth(6);
+        Ok(word.context("the statistics of a device")?.parse()?)
     }
 
     pub(crate) fn stats(&self, host: &Machine) -> Result<Stats> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What wears a device out: pages that are not read again are not written if the container wants
-//! that, and the containers of a VM divide its share of a write budget by their weights.
+//! Writes to a device, which wear it out: pages that are not read again are not written if the
+//! container is set up so, and the containers of a VM divide its share of a write budget by their
+//! weights.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, FileSpec, Guest, Machine, Target, wait};
@@ -12,14 +13,17 @@ use crate::{
     stage::{self, percent},
 };
 
-/// Exists as long as the containers read.
+/// A file that exists as long as the containers read.
 const READING: &str = "/run/reading";
 
 /// Weights of the two containers in the SSD tier.
 const WEIGHTS: [u32; 2] = [100, 300];
 
-/// Pages that the containers write together until they are compared: those of 16 seconds of the
+/// Pages that the containers write together before they are compared: those of two seconds of the
 /// write budget of [`super::hybrid`].
+const FIRST: u64 = 1 << 9;
+
+/// Pages that they write together while they are compared: those of 16 seconds.
 const ENOUGH: u64 = 1 << 12;
 
 /// Enrols the container of a file. Its pages go to the device when they leave the guest again, and
@@ -63,7 +67,7 @@ pub(super) fn admits(host: &Machine, guest: &Guest, file: &FileSpec) -> Result<T
     accounting::check(host)?;
     // The pages that left the guest by the first read have left it again by the second one.
     Ok(Target::at_least(
-        "ssd: pages that left the guest again and went to the device",
+        "ssd: pages that left the guest again and were written to the device",
         80.0,
         percent(second.ssd_puts, first.put_refused_unproven),
         "%",
@@ -96,21 +100,25 @@ pub(super) fn divides(host: &Machine, guest: &Guest, files: [&FileSpec; 2]) -> R
         let command = Command::new(["sh".into(), "-c".into(), script]).cgroup(&file.path);
         readers.push(guest.spawn(&command)?);
     }
-    let before = put()?;
-    let what = "two containers have used up the write budget for some seconds";
-    let written = wait::until(what, || {
-        let [one, two] = put()?;
-        let written = [one - before[0], two - before[1]];
-        Ok((written[0] + written[1] >= ENOUGH).then_some(written))
-    })?;
+    let written = |since: [u64; 2], pages: u64| {
+        let what = "two containers have used up the write budget for some seconds";
+        wait::until(what, || {
+            let [one, two] = put()?;
+            let written = [one - since[0], two - since[1]];
+            Ok((written[0] + written[1] >= pages).then_some(written))
+        })
+    };
+    // The first seconds are divided by chance: a budget that was not used may be used at once.
+    written(put()?, FIRST)?;
+    let written = written(put()?, ENOUGH)?;
     guest.run_ok(&Command::new(["rm", READING]))?;
     for mut reader in readers {
         reader.wait()?;
     }
     accounting::check(host)?;
-    // Three quarters are its share. Pages of the first second are divided by chance.
+    // Three quarters are its share.
     Ok(Target::at_least(
-        "ssd: part of the write budget for a container with three quarters of its VM's share",
+        "ssd: part of the write budget that a container with three quarters of its VM's share gets",
         65.0,
         percent(written[1], written[0] + written[1]),
         "%",

@@ -98,25 +98,25 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         // One flip in 256 changes nothing.
         Target::at_least(
-            format!("ssd-faults: of {flipped} requests with a flipped byte, those caught"),
+            format!("ssd-faults: detected requests, of {flipped} with a flipped byte"),
             98.0,
             percent(caught, flipped),
             "%",
         ),
         Target::at_most(
-            "ssd-faults: pages found damaged, by requests with a flipped byte",
+            "ssd-faults: damaged pages per request with a flipped byte",
             100.0,
             percent(caught, flipped),
             "%",
         ),
         Target::at_least(
-            "ssd-faults: lost writes that were noticed",
+            "ssd-faults: lost writes that were detected",
             1.0,
             lost as f64,
             "pages",
         ),
         Target::at_most(
-            "ssd-faults: time in which a file is read whose device does not answer",
+            "ssd-faults: time to read a file whose device does not answer",
             STALL_MS as f64 / 1000.0,
             stalled.as_secs_f64(),
             "s",

@@ -100,12 +100,12 @@ impl<'a> Faulty<'a> {
         self.device.path()
     }
 
-    /// Takes it out of the tier.
+    /// Removes the device from the tier.
     pub(crate) fn remove(&self) -> Result<()> {
         ddctl::run(self.host, &format!("ssd remove {}", self.path())).map(drop)
     }
 
-    /// Ends the device, which is not in the tier any more.
+    /// Removes the device, which is no longer in the tier.
     pub(crate) fn forget(self) -> Result<()> {
         mapper::run(self.host, &format!("remove {NAME}"))?;
         self.device.forget(self.host)

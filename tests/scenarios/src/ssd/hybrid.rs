@@ -134,14 +134,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         Target::at_least("hybrid: use of memory by a large file", 90.0, full, "%"),
         Target::at_least(
-            "hybrid: pages that were asked for and came back",
+            "hybrid: requested pages that were returned",
             97.0,
             percent(hits, asked),
             "%",
         ),
         Target::some("hybrid: pages promoted", promoted),
         Target::at_least(
-            "hybrid: pages that went along to the SSD tier",
+            "hybrid: pages that moved with their container to the SSD tier",
             99.0,
             kept,
             "%",

@@ -21,7 +21,7 @@ turned=$(printf '\342\200\256')
 mkdir "app.slice/web$escape.service" "app.slice/web;touch \$(reboot).service" \
     "app.slice/web--help.service" "app.slice/web$turned.service" "app.slice/web\`reboot\`.service"
 
-# Memory that comes and goes.
+# Memory that is allocated and freed again and again.
 while :; do
     sh -c 'echo $$ > hog/cgroup.procs; head -c 300M /dev/zero | tail -c 300M > /dev/null'
     sleep 2

@@ -27,13 +27,13 @@ const COMPARING: [(&str, u64); 4] = [
     ("copy-file", 4),
     ("pseek", 8),
 ];
-/// Checks sizes. Other stressors check only for errors.
+/// The stressor that checks sizes. Other stressors check only for errors.
 const SIZING: (&str, u64) = ("fallocate", 1);
 /// These files have no names while they are in use, so that their pages are not put. Unlinking is
 /// therefore made to do nothing and to succeed.
 const KEEP: &str = "strace -f --seccomp-bpf -qq -o /dev/null -e trace=unlink,unlinkat,rmdir \
     -e inject=unlink,unlinkat,rmdir:retval=0";
-/// This one compares too, and would fill the disk with files that are not unlinked.
+/// This stressor compares too, and would fill the disk with files that are not unlinked.
 const UNLINKING: (&str, u64) = ("metamix", 2);
 /// Its size.
 const UNLINKING_SIZE: &str = "--metamix-bytes 1m";
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_said_counts() {
+    fn a_printed_failure_counts() {
         let wrong = "stress-ng: fail:  [8] hdd: incorrect data found 3 times\n";
         assert!(verified(&(said("951") + wrong)).is_err());
     }

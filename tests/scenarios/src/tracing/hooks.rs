@@ -9,7 +9,7 @@ pub(super) const TRACEFS: &str = "/sys/kernel/tracing";
 /// The function in the modules that ftrace calls.
 const CALLED: &str = "dd_hook_called";
 
-/// A function.
+/// A function of the kernel to which a module is attached.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Function {
     pub(super) name: String,

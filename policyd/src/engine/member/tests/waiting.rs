@@ -5,7 +5,7 @@
 use super::*;
 
 #[test]
-fn the_store_does_not_help_what_lives_from_anonymous_memory() {
+fn the_store_does_not_help_users_of_anonymous_memory() {
     let mut member = Member {
         cost: Some(Cost(0.5)),
         used: Some(Pages(10.0)),

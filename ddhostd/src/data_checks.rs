@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Checks whether there are data on devices, beside the daemon's loop: a device that does not
+//! Checks in threads of their own whether devices contain data: a device that does not
 //! answer blocks a thread, and not the daemon.
 
 use ddvm::ssd;
 use std::{collections::BTreeSet, io, path::PathBuf, thread};
 use tokio::sync::mpsc;
 
-/// A device, and whether there are data on it.
+/// A device, and whether it contains data.
 type Answer = (PathBuf, io::Result<bool>);
 
-/// Questions under way.
+/// The checks under way.
 #[derive(Debug)]
-pub struct Heads {
+pub struct DataChecks {
     sender: mpsc::UnboundedSender<Answer>,
     receiver: mpsc::UnboundedReceiver<Answer>,
     asked: BTreeSet<PathBuf>,
 }
 
-impl Default for Heads {
+impl Default for DataChecks {
     fn default() -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         Self {
@@ -29,14 +29,14 @@ impl Default for Heads {
     }
 }
 
-impl Heads {
-    /// Begins to look at a device, unless a look is under way. Fails if there is no thread for it.
+impl DataChecks {
+    /// Begins to check a device, unless a check is under way. Fails if there is no thread for it.
     pub fn ask(&mut self, path: PathBuf) -> io::Result<()> {
         if !self.asked.insert(path.clone()) {
             return Ok(());
         }
         let sender = self.sender.clone();
-        let look = {
+        let check = {
             let path = path.clone();
             move || {
                 let has_data = ssd::has_data(&path);
@@ -44,7 +44,9 @@ impl Heads {
                 drop(sender.send((path, has_data)));
             }
         };
-        let thread = thread::Builder::new().name("head".into()).spawn(look);
+        let thread = thread::Builder::new()
+            .name("data-check".into())
+            .spawn(check);
         if thread.is_err() {
             self.asked.remove(&path);
         }
@@ -77,17 +79,17 @@ mod tests {
         let [mute, other] = ["mute", "other"].map(|name| directory.path().join(name));
         mkfifoat(CWD, &mute, Mode::RWXU).unwrap();
         fs::write(&other, "data").unwrap();
-        let mut heads = Heads::default();
+        let mut data_checks = DataChecks::default();
         for path in [&mute, &mute, &other] {
-            heads.ask(path.clone()).unwrap();
+            data_checks.ask(path.clone()).unwrap();
         }
-        let (path, has_data) = heads.next().await;
+        let (path, has_data) = data_checks.next().await;
         assert_eq!((path, has_data.unwrap()), (other, true));
         // Opening a pipe waits for its reader, which then finds the pipe empty.
         let writer = mute.clone();
         thread::spawn(move || fs::OpenOptions::new().write(true).open(writer).unwrap());
-        let (path, has_data) = heads.next().await;
+        let (path, has_data) = data_checks.next().await;
         assert_eq!((path, has_data.unwrap()), (mute, false));
-        assert!(heads.asked.is_empty());
+        assert!(data_checks.asked.is_empty());
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use crate::world::World;
-use ddhostd::rehearsal::{Rehearsal, rehearse};
+use ddhostd::dry_run::{self, DryRun};
 use ddnl::HostControl;
 use ddvm::Config;
 use insta::assert_snapshot;
@@ -10,9 +10,9 @@ const FILE: &str = "default = \"deny\"\n[memory]\ncapacity = \"25%\"\nfloor = \"
                     [[vm]]\nname = \"web-*\"\nweight = 300\n\
                     [[vm]]\ncgroup = \"/machine.slice/mail.scope\"\nweight = 100\n";
 
-fn rehearsal(world: &World, file: &str) -> anyhow::Result<Rehearsal> {
+fn dry_run(world: &World, file: &str) -> anyhow::Result<DryRun> {
     let config = Config::parse(file, 8 << 30).unwrap();
-    rehearse(&config, &mut world.host.clone(), &world.places())
+    dry_run::run(&config, &mut world.host.clone(), &world.places())
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn changes_are_shown_and_not_made() {
     for (id, name) in [(1, "web-1"), (2, "mail"), (3, "stranger")] {
         world.register(id, name);
     }
-    let shown = rehearsal(&world, FILE).unwrap();
+    let shown = dry_run(&world, FILE).unwrap();
     assert_snapshot!(shown.to_string());
     let json = serde_json::to_string_pretty(&shown).unwrap();
     assert_snapshot!("changes_as_json", json);
@@ -33,14 +33,14 @@ fn changes_are_shown_and_not_made() {
 #[test]
 fn a_floor_above_the_capacity_in_force_fails() {
     let world = World::new();
-    let error = rehearsal(&world, "[memory]\nfloor = \"2G\"\n").unwrap_err();
+    let error = dry_run(&world, "[memory]\nfloor = \"2G\"\n").unwrap_err();
     let message = "the floor of 2.00 GiB is above the capacity of 1.00 GiB";
     assert!(error.to_string().starts_with(message), "{error}");
 }
 
 #[test]
 fn there_may_be_nothing_to_change() {
-    let shown = rehearsal(&World::new(), "").unwrap();
+    let shown = dry_run(&World::new(), "").unwrap();
     assert_eq!(shown.to_string(), "No VM is registered\n");
 }
 
@@ -57,7 +57,7 @@ fn devices_are_looked_at_and_not_added() {
         "[memory]\nkeep-free = \"16M\"\npromote-free = \"auto\"\n{all}{}write-budget = \"20M\"\n",
         device("old")
     );
-    let shown = rehearsal(&world, &file).unwrap();
+    let shown = dry_run(&world, &file).unwrap();
     assert_snapshot!(shown.to_string(), @r"
     keep-free: 2.0 MiB would become 16.0 MiB
     /dev/vg0/new: would be added to the SSD tier

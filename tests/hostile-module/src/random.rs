@@ -3,9 +3,9 @@
 //! Reproducible random numbers (SplitMix64).
 
 /// A generator.
-pub(crate) struct Dice(u64);
+pub(crate) struct Random(u64);
 
-impl Dice {
+impl Random {
     /// Creates the generator of a worker.
     pub(crate) fn new(seed: u64, worker: u32) -> Self {
         Self(ddabi::key::mix(seed ^ u64::from(worker).wrapping_mul(STEP)))

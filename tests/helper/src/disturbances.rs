@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use ddhelper::churn::{Dice, Plan};
+use ddhelper::churn::{Plan, Random};
 use memmap2::{Advice, Mmap};
 
 use crate::files::Tree;
@@ -24,7 +24,7 @@ use crate::files::Tree;
 /// They do not change the result of any step, and make pages leave the page cache and be read again
 /// while the steps change them.
 #[derive(Debug)]
-pub(crate) struct Unrest {
+pub(crate) struct Disturbances {
     /// Locked shared while a file is open or reclaimed from, because the filesystem cannot be
     /// unmounted then.
     pub(crate) gate: RwLock<()>,
@@ -34,38 +34,38 @@ pub(crate) struct Unrest {
     pub(crate) reclaim: PathBuf,
 }
 
-impl Unrest {
+impl Disturbances {
     /// Reclaims pages of this cgroup until the steps are done.
     pub(crate) fn reclaim(&self, seed: u64) {
-        let mut dice = Dice::new(seed);
+        let mut rng = Random::new(seed);
         while !self.done.load(Ordering::Relaxed) {
             let open = self.gate.read().unwrap_or_else(|e| e.into_inner());
             // Less memory is reclaimed (EAGAIN) if there is no more.
-            let _ = fs::write(&self.reclaim, format!("{}K", dice.within(64, 1024)));
+            let _ = fs::write(&self.reclaim, format!("{}K", rng.within(64, 1024)));
             drop(open);
-            thread::sleep(Duration::from_millis(dice.within(5, 50)));
+            thread::sleep(Duration::from_millis(rng.within(5, 50)));
         }
     }
 
     /// Reads random files until the steps are done. The content may be from before or after a step
     /// under way, and is not checked.
     pub(crate) fn read(&self, tree: &Tree, plan: &Plan) {
-        let mut dice = Dice::new(plan.seed ^ 1);
+        let mut rng = Random::new(plan.seed ^ 1);
         let mut buffer = vec![0; 128 << 10];
         while !self.done.load(Ordering::Relaxed) {
             let open = self.gate.read().unwrap_or_else(|e| e.into_inner());
             // The number of files has 32 bits.
-            let path = tree.path(dice.below(plan.files.into()) as u32);
+            let path = tree.path(rng.below(plan.files.into()) as u32);
             if let Ok(file) = File::open(path) {
-                if dice.chance(30) {
+                if rng.chance(30) {
                     populate(&file);
                 } else {
-                    let end = dice.below(buffer.len() as u64) as usize;
-                    let _ = file.read_at(&mut buffer[..end], dice.below(plan.longest));
+                    let end = rng.below(buffer.len() as u64) as usize;
+                    let _ = file.read_at(&mut buffer[..end], rng.below(plan.longest));
                 }
             }
             drop(open);
-            thread::sleep(Duration::from_millis(dice.within(2, 30)));
+            thread::sleep(Duration::from_millis(rng.within(2, 30)));
         }
     }
 }

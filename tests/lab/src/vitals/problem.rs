@@ -4,15 +4,15 @@
 
 use std::fmt;
 
-use super::pulse::Stuck;
+use super::progress::Stall;
 
 /// Problem of a machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Trouble {
+pub(super) enum Problem {
     /// Its process ended in this way, which may be a success if its processor was reset.
     Ended(String),
     /// It makes no progress.
-    Stuck(Stuck),
+    Stall(Stall),
     /// Its kernel reports a problem.
     Unwell {
         /// The words of the report.
@@ -22,11 +22,11 @@ pub(super) enum Trouble {
     },
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for Problem {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended(how) => write!(to, "ended unexpectedly ({how})"),
-            Self::Stuck(how) => how.fmt(to),
+            Self::Stall(how) => how.fmt(to),
             Self::Unwell { what, .. } => write!(to, "is unwell: {what}"),
         }
     }

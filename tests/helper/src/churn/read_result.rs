@@ -8,7 +8,7 @@ use super::PAGE;
 
 /// Result of a step of kind `Read` (or `Orphan`).
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Seen {
+pub struct ReadResult {
     /// Number of the step.
     pub step: u32,
     /// Length of the file; `None` if it did not exist.
@@ -17,7 +17,7 @@ pub struct Seen {
     pub pages: String,
 }
 
-impl Seen {
+impl ReadResult {
     /// Returns the result of a step.
     #[must_use]
     pub fn new(step: u32, content: Option<&[u8]>) -> Self {

@@ -21,7 +21,7 @@ use std::fmt;
 
 /// Changes that the daemon would make.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rehearsal {
+pub struct DryRun {
     /// The sizes of the tier that would be changed.
     pub sizes: Vec<SizeChange>,
     /// The devices that the file lists.
@@ -47,13 +47,13 @@ pub struct DeviceChange {
     /// Its path.
     pub path: String,
     /// The change.
-    pub fate: Fate,
+    pub fate: DeviceOutcome,
 }
 
 /// The change that a device would undergo.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
+pub enum DeviceOutcome {
     /// It would stay as it is.
     Kept,
     /// Its write budget would change from the first to the second number of pages in a second; 0
@@ -88,7 +88,7 @@ pub struct VmChange {
 }
 
 /// Finds out what a configuration would change at a module.
-pub fn rehearse(config: &Config, host: &mut dyn HostControl, places: &Places) -> Result<Rehearsal> {
+pub fn run(config: &Config, host: &mut dyn HostControl, places: &Places) -> Result<DryRun> {
     let status = host.status()?;
     let proc = &places.proc;
     let memory = tier::memory(&proc.join("meminfo"))?;
@@ -138,7 +138,7 @@ pub fn rehearse(config: &Config, host: &mut dyn HostControl, places: &Places) ->
             vmm,
         }
     });
-    Ok(Rehearsal {
+    Ok(DryRun {
         sizes: sizes.collect(),
         devices: devices.collect(),
         vms: vms.collect(),
@@ -150,7 +150,7 @@ fn chosen(threshold: Option<u64>) -> Option<u64> {
     threshold.filter(|pages| *pages != AUTOMATIC)
 }
 
-fn fate(listed: &Listed, present: &[Device], places: &Places) -> Fate {
+fn fate(listed: &Listed, present: &[Device], places: &Places) -> DeviceOutcome {
     let path = places.device(&listed.path);
     let is_it = |device: &&Device| ssd::is_same(&places.device(&device.path), &path);
     match present.iter().find(is_it) {
@@ -159,21 +159,21 @@ fn fate(listed: &Listed, present: &[Device], places: &Places) -> Fate {
             let new = listed.write_budget;
             let new = new.map(|rate| rate.pages(device.stats.places));
             match new.filter(|new| *new != old) {
-                Some(new) => Fate::Budget(old, new),
-                None => Fate::Kept,
+                Some(new) => DeviceOutcome::Budget(old, new),
+                None => DeviceOutcome::Kept,
             }
         }
-        None if !path.exists() => Fate::Absent,
+        None if !path.exists() => DeviceOutcome::Absent,
         None => match ssd::has_data(&path) {
-            Ok(false) => Fate::Added,
-            Ok(true) => Fate::Refused("it contains data".into()),
-            Err(error) => Fate::Refused(format!("it cannot be read: {error}")),
+            Ok(false) => DeviceOutcome::Added,
+            Ok(true) => DeviceOutcome::Refused("it contains data".into()),
+            Err(error) => DeviceOutcome::Refused(format!("it cannot be read: {error}")),
         },
     }
 }
 
 /// For people.
-impl fmt::Display for Fate {
+impl fmt::Display for DeviceOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let budget = |pages: u64| match pages {
             0 => "unlimited".into(),
@@ -195,7 +195,7 @@ impl fmt::Display for Fate {
 }
 
 /// For people.
-impl fmt::Display for Rehearsal {
+impl fmt::Display for DryRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for SizeChange {
             size,

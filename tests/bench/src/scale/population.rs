@@ -43,7 +43,7 @@ impl Owner for Scale {
     type Session = Watched<Notices<Vec<Eviction>>>;
     type Vm = Vm<Self>;
 
-    /// As in the host module.
+    /// The type of the host module.
     const SHARD_BITS: u32 = 3;
 
     #[inline]
@@ -74,7 +74,7 @@ impl Owner for Scale {
 }
 
 /// The VMs, their tier, and the memory of a call.
-pub(super) struct Crowd {
+pub(super) struct Population {
     host: heap::Host<Scale>,
     vms: Vec<Arc<Vm<Scale>>>,
     batch: Batch,
@@ -85,11 +85,11 @@ pub(super) struct Crowd {
     calls: u64,
 }
 
-impl Crowd {
+impl Population {
     /// Creates a tier that its VMs have filled.
     pub(super) fn new(size: Size) -> Self {
         let host = heap::Host::new(Arc::new(Tier::new(size.pages)), 0, Scale);
-        let mut crowd = Self {
+        let mut population = Self {
             host,
             vms: Vec::new(),
             batch: Batch::new(),
@@ -97,17 +97,17 @@ impl Crowd {
             calls: 0,
         };
         for _ in 0..size.vms {
-            crowd.register(size.pools);
+            population.register(size.pools);
         }
         let turns = size.pages / size.vms / size.pools / u64::from(CALL) + 1;
         for _ in 0..turns {
             for vm in 0..size.vms {
                 for pool in 0..size.pools {
-                    crowd.put(vm, pool);
+                    population.put(vm, pool);
                 }
             }
         }
-        crowd
+        population
     }
 
     /// Registers a VM with a number of pools.

@@ -59,7 +59,7 @@ void dd_tally_add(unsigned int which, unsigned long amount)
 		__atomic_fetch_add(&dd_tally[which], amount, __ATOMIC_RELAXED);
 }
 
-static int dd_crew_run(void *number)
+static int dd_workers_run(void *number)
 {
 	dd_hostile_work((unsigned long)number);
 	__atomic_fetch_sub(&dd_running, 1, __ATOMIC_RELEASE);
@@ -75,7 +75,7 @@ static int dd_crew_run(void *number)
 }
 
 /* Starts one worker for each online processor. */
-int dd_crew_start(void)
+int dd_workers_start(void)
 {
 	unsigned int cpu;
 
@@ -83,11 +83,11 @@ int dd_crew_start(void)
 	for_each_online_cpu(cpu) {
 		struct task_struct *worker;
 
-		worker = kthread_create_on_cpu(dd_crew_run, (void *)(unsigned long)cpu, cpu,
+		worker = kthread_create_on_cpu(dd_workers_run, (void *)(unsigned long)cpu, cpu,
 					       "dd_hostile/%u");
 		if (IS_ERR(worker)) {
 			cpus_read_unlock();
-			dd_crew_stop();
+			dd_workers_stop();
 			return PTR_ERR(worker);
 		}
 		per_cpu(dd_worker, cpu) = worker;
@@ -99,7 +99,7 @@ int dd_crew_start(void)
 	return 0;
 }
 
-void dd_crew_stop(void)
+void dd_workers_stop(void)
 {
 	unsigned int cpu;
 
@@ -113,7 +113,7 @@ void dd_crew_stop(void)
 }
 
 /* Called by a worker between its bursts, to let other tasks run. */
-bool dd_crew_leaves(void)
+bool dd_worker_must_end(void)
 {
 	cond_resched();
 	return kthread_should_stop();

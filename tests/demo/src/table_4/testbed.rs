@@ -43,8 +43,8 @@ const LOOKS: u32 = 3;
 const LOOKS_IN_ROUND: u32 = 20;
 const ROUNDS: u32 = 5;
 
-/// The guest.
-pub(super) struct Stand<'a> {
+/// The guest with the services.
+pub(super) struct Testbed<'a> {
     lab: &'a Lab,
     guest: Guest,
     /// Disks, with the throttle of each for measurements.
@@ -67,7 +67,7 @@ pub(super) enum Limits {
     ByHand,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> Testbed<'a> {
     /// Starts all services, without limits and with fast disks.
     pub(super) fn start(lab: &'a Lab) -> Result<Self> {
         site::load_host(lab.host(), CAPACITY_MIB)?;
@@ -116,7 +116,7 @@ impl<'a> Stand<'a> {
             let state = ddctl::guest(&guest)?.state;
             Ok((state == "attached").then_some(()))
         })?;
-        let mut stand = Self {
+        let mut testbed = Self {
             lab,
             limit_mib: limit_mib(&guest)?,
             guest,
@@ -127,8 +127,8 @@ impl<'a> Stand<'a> {
             services: Vec::new(),
             holds_mib: Vec::new(),
         };
-        stand.serve()?;
-        Ok(stand)
+        testbed.serve()?;
+        Ok(testbed)
     }
 
     fn serve(&mut self) -> Result<()> {
@@ -327,7 +327,7 @@ impl<'a> Stand<'a> {
     fn met(&self) -> Result<bool> {
         let mut looks = 0;
         for _ in 0..LOOKS_IN_ROUND {
-            // A look takes much of a second of the emulated guest.
+            // Each query takes much of a second in the emulated guest.
             thread::sleep(Duration::from_secs(INTERVAL_S));
             let (_, verdicts) = ddctl::policy(&self.guest)?;
             let met = verdicts.iter().all(|verdict| verdict == "met");
@@ -422,14 +422,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_publish_is_read() {
+    fn publications_of_clients_are_parsed() {
         let count = Count::read("asked_seconds 1.250\nanswers_total 7\n").unwrap();
         assert_eq!((count.seconds, count.answers), (1.25, 7));
         assert!(Count::read("answers_total 7\n").is_err());
     }
 
     #[test]
-    fn limits_by_hand_leave_memory_to_those_that_live_from_it() {
+    fn limits_by_hand_leave_memory_to_the_services_that_depend_on_it() {
         let limits = by_hand(&[100, 80, 70, 120], 270);
         assert_eq!(limits, [Some(110), Some(88), Some(36), Some(36)]);
         assert_eq!(by_hand(&[200, 100, 9, 9], 270)[2], Some(LEAST_MIB));

@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 /// Limits for a machine without progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Patience {
-    /// The longest time without any sign.
+    /// The longest time without any sign of life.
     pub still: Duration,
     /// The most processor time without a heartbeat.
     pub spinning: Duration,
@@ -37,7 +37,7 @@ impl Default for Patience {
 /// Signs of life of one machine: heartbeats of its agent, growth of its console, processor time of
 /// its VMM. Times are those of a [`super::Watch`].
 #[derive(Clone, Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct Progress {
     heartbeat: Duration,
     /// The VMM's processor time at the last heartbeat.
     work_then: Duration,
@@ -45,7 +45,7 @@ pub(crate) struct Pulse {
     work: Grown<Duration>,
 }
 
-impl Pulse {
+impl Progress {
     /// Returns the state of a machine that starts `now`, with this length of its console and this
     /// much processor time used already.
     pub(crate) fn new(now: Duration, console: u64, work: Duration) -> Self {
@@ -80,7 +80,7 @@ impl Pulse {
     }
 
     /// Returns whether, and how, it has stopped making progress.
-    pub(crate) fn stuck(&self, now: Duration, patience: Patience) -> Option<Stuck> {
+    pub(crate) fn stuck(&self, now: Duration, patience: Patience) -> Option<Stall> {
         let silent = now.saturating_sub(self.heartbeat);
         if silent <= patience.still {
             return None;
@@ -88,10 +88,10 @@ impl Pulse {
         let last = self.console.at.max(self.work.at).max(self.heartbeat);
         let still = now.saturating_sub(last);
         if still > patience.still {
-            return Some(Stuck::Still(still));
+            return Some(Stall::Still(still));
         }
         let burnt = self.work.value.saturating_sub(self.work_then);
-        (burnt > patience.spinning).then_some(Stuck::Spins(burnt))
+        (burnt > patience.spinning).then_some(Stall::Spins(burnt))
     }
 }
 
@@ -112,14 +112,14 @@ impl<T: PartialEq> Grown<T> {
 
 /// Kind of a lack of progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Stuck {
-    /// All signs are absent.
+pub(crate) enum Stall {
+    /// There was no sign of life for this time.
     Still(Duration),
-    /// The VMM uses processor time, and the agent does not run.
+    /// The VMM used this processor time without a heartbeat of the agent.
     Spins(Duration),
 }
 
-impl fmt::Display for Stuck {
+impl fmt::Display for Stall {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Still(since) => write!(to, "stands still for {} s", since.as_secs()),
@@ -144,78 +144,78 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn born() -> Pulse {
-        Pulse::new(s(0), 0, s(0))
+    fn born() -> Progress {
+        Progress::new(s(0), 0, s(0))
     }
 
     #[test]
     fn a_machine_that_reports_may_take_for_ever() {
-        let mut pulse = born();
+        let mut progress = born();
         for now in 0..10_000 {
-            pulse.beat(s(now));
-            assert_eq!(pulse.stuck(s(now + 1), PATIENCE), None);
+            progress.beat(s(now));
+            assert_eq!(progress.stuck(s(now + 1), PATIENCE), None);
         }
     }
 
     #[test]
     fn a_machine_that_only_prints_or_works_is_not_still() {
-        let mut pulse = born();
+        let mut progress = born();
         for now in 1..200 {
-            pulse.console(s(now), now);
+            progress.console(s(now), now);
         }
-        assert_eq!(pulse.stuck(s(200), PATIENCE), None);
+        assert_eq!(progress.stuck(s(200), PATIENCE), None);
         for now in 200..400 {
             // A slow machine that gets half of a processor.
-            pulse.work(s(now), s(now) / 2);
+            progress.work(s(now), s(now) / 2);
         }
-        assert_eq!(pulse.stuck(s(400), PATIENCE), None);
+        assert_eq!(progress.stuck(s(400), PATIENCE), None);
     }
 
     #[test]
-    fn a_machine_where_nothing_moves_is_still() {
-        let mut pulse = born();
-        pulse.beat(s(10));
-        pulse.console(s(20), 5);
-        pulse.work(s(30), s(3));
-        // An unchanged value is no progress.
-        pulse.console(s(100), 5);
-        pulse.work(s(100), s(3));
-        assert_eq!(pulse.stuck(s(150), PATIENCE), None);
-        assert_eq!(pulse.stuck(s(151), PATIENCE), Some(Stuck::Still(s(121))));
+    fn a_machine_without_signs_of_life_is_still() {
+        let mut progress = born();
+        progress.beat(s(10));
+        progress.console(s(20), 5);
+        progress.work(s(30), s(3));
+        // An unchanged value does not count as progress.
+        progress.console(s(100), 5);
+        progress.work(s(100), s(3));
+        assert_eq!(progress.stuck(s(150), PATIENCE), None);
+        assert_eq!(progress.stuck(s(151), PATIENCE), Some(Stall::Still(s(121))));
     }
 
     #[test]
     fn a_machine_that_works_without_its_agent_spins() {
-        let mut pulse = born();
-        pulse.work(s(10), s(10));
-        pulse.beat(s(10));
-        pulse.work(s(310), s(310));
-        assert_eq!(pulse.stuck(s(310), PATIENCE), None);
-        pulse.work(s(311), s(311));
-        let stuck = pulse.stuck(s(311), PATIENCE);
-        assert_eq!(stuck, Some(Stuck::Spins(s(301))));
-        pulse.beat(s(312));
-        assert_eq!(pulse.stuck(s(313), PATIENCE), None);
+        let mut progress = born();
+        progress.work(s(10), s(10));
+        progress.beat(s(10));
+        progress.work(s(310), s(310));
+        assert_eq!(progress.stuck(s(310), PATIENCE), None);
+        progress.work(s(311), s(311));
+        let stuck = progress.stuck(s(311), PATIENCE);
+        assert_eq!(stuck, Some(Stall::Spins(s(301))));
+        progress.beat(s(312));
+        assert_eq!(progress.stuck(s(313), PATIENCE), None);
     }
 
     #[test]
     fn many_processors_do_not_make_it_spin_sooner_than_it_is_silent() {
-        let mut pulse = born();
+        let mut progress = born();
         // A machine of sixteen processors at full load for a minute.
-        pulse.work(s(60), s(16 * 60));
-        assert_eq!(pulse.stuck(s(60), PATIENCE), None);
+        progress.work(s(60), s(16 * 60));
+        assert_eq!(progress.stuck(s(60), PATIENCE), None);
     }
 
     #[test]
     fn a_slow_kernel_gets_more_time() {
-        let mut pulse = born();
-        pulse.beat(s(0));
-        assert_eq!(pulse.stuck(s(400), PATIENCE.times(4)), None);
-        assert!(pulse.stuck(s(481), PATIENCE.times(4)).is_some());
+        let mut progress = born();
+        progress.beat(s(0));
+        assert_eq!(progress.stuck(s(400), PATIENCE.times(4)), None);
+        assert!(progress.stuck(s(481), PATIENCE.times(4)).is_some());
     }
 
     #[test]
-    fn it_is_told_in_seconds() {
-        assert_eq!(Stuck::Still(s(121)).to_string(), "stands still for 121 s");
+    fn stalls_are_shown_in_seconds() {
+        assert_eq!(Stall::Still(s(121)).to_string(), "stands still for 121 s");
     }
 }

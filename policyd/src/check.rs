@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a machine lacks for a file.
+//!
+//! Only `policyd check` looks. The daemon runs without what is missing here, because a container,
+//! its runtime, and even the hierarchy of cgroups may appear later.
+
+use crate::{
+    config::{Config, Container, Selector},
+    discovery::{Runtime, Runtimes},
+    tree::Tree,
+};
+use std::{collections::BTreeSet, fmt, fs, io, iter::once, path::Path};
+
+/// The reason why no container can be managed on a machine.
+#[derive(Debug)]
+pub struct NotReady(String);
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// Looks for what a file selects. `root` is the root below which runtimes keep their files. Returns
+/// a warning for each runtime without files, and for each container that is not there now.
+pub fn inspect(config: &Config, root: &Path) -> Result<Vec<String>, NotReady> {
+    hierarchy(&config.cgroup_root)?;
+    let mut runtimes = Runtimes::new(root, config);
+    let mut warnings = Vec::new();
+    let mut found = |selector: &Selector| {
+        let obstacle = obstacle(selector, &runtimes);
+        let is_found = obstacle.is_none();
+        warnings.extend(obstacle.filter(|text| !warnings.contains(text)));
+        is_found
+    };
+    // Without the files of its runtime, a container cannot be found, which needs no second warning.
+    let named: Vec<&Container> = config
+        .containers
+        .iter()
+        .filter(|one| found(&one.selector) && one.selector.is_literal())
+        .collect();
+    let mut tree = Tree::unwatched(&config.cgroup_root, config.reach());
+    let cgroups: Vec<_> = tree
+        .scan()
+        .into_keys()
+        .map(|cgroup| {
+            let is_asked = config.asks_names();
+            let identity = is_asked.then(|| runtimes.identify(&cgroup)).flatten();
+            (cgroup, identity)
+        })
+        .collect();
+    for Container { name, selector, .. } in named {
+        let is_there = match selector {
+            // The scan ends early in a tree that is very large.
+            Selector::Cgroup(path) => !tree.living(once(path.text())).is_empty(),
+            _ => cgroups
+                .iter()
+                .any(|(cgroup, identity)| selector.matches(cgroup, identity.as_ref())),
+        };
+        if !is_there {
+            warnings.push(format!("container `{name}`: {} now", absence(selector)));
+        }
+    }
+    Ok(warnings)
+}
+
+/// Checks that a directory is the root of cgroup version 2, and counts the memory of its cgroups.
+fn hierarchy(root: &Path) -> Result<(), NotReady> {
+    let root = root.display();
+    let message = match fs::read_to_string(format!("{root}/cgroup.controllers")) {
+        Ok(all) if all.split_whitespace().any(|one| one == "memory") => return Ok(()),
+        Ok(_) => format!(
+            "cgroup v2 in {root} has no memory controller: boot without `cgroup_disable=memory`, \
+             and without cgroup v1 for memory"
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("{root} is not the root of cgroup v2: mount it, or set `cgroup_root`")
+        }
+        Err(error) => format!("cannot read {root}/cgroup.controllers: {error}"),
+    };
+    Err(NotReady(message))
+}
+
+/// Returns why no container can be found by a selector now: the files of its runtime are missing.
+fn obstacle(selector: &Selector, runtimes: &Runtimes) -> Option<String> {
+    let (key, all): (_, &[Runtime]) = match selector {
+        Selector::Pod { .. } => ("pod", &[Runtime::Containerd, Runtime::Crio]),
+        Selector::Runtime(runtime, _) => (runtime.word(), &[*runtime]),
+        Selector::Cgroup(_) | Selector::Unit(_) | Selector::UserUnit { .. } => return None,
+    };
+    let mut reasons = BTreeSet::new();
+    for runtime in all {
+        let obstacles = runtimes.obstacles(*runtime);
+        if obstacles.is_empty() {
+            return None;
+        }
+        let reason = |(path, error): (std::path::PathBuf, io::Error)| match error.kind() {
+            io::ErrorKind::NotFound => format!("there is no {}", path.display()),
+            _ => format!("{} cannot be read: {error}", path.display()),
+        };
+        reasons.extend(obstacles.into_iter().map(reason));
+    }
+    let reasons: Vec<String> = reasons.into_iter().collect();
+    Some(format!(
+        "no container is found by `{key}` now: {}. Start the runtime, or name its directories in \
+         [runtimes]",
+        reasons.join(", ")
+    ))
+}
+
+/// Returns what is missing while no cgroup is selected.
+fn absence(selector: &Selector) -> String {
+    let text = selector.text();
+    match selector {
+        Selector::Cgroup(_) => format!("there is no cgroup {text}"),
+        Selector::Unit(_) => format!("unit {text} has no cgroup"),
+        Selector::UserUnit { .. } => format!("unit {text} of a user has no cgroup"),
+        Selector::Pod { .. } | Selector::Runtime(..) => format!("`{text}` does not run"),
+    }
+}
