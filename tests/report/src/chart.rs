@@ -18,6 +18,7 @@ mod palette;
 mod panel;
 mod scale;
 mod spread;
+mod tile;
 mod timeline;
 
 pub use bars::{Bar, Bars};
@@ -28,6 +29,7 @@ pub use palette::{GREY, colour};
 pub(crate) use palette::{GRID, INK};
 pub use panel::{Panel, Series, Style};
 pub use spread::{Spread, Strip};
+pub use tile::Tile;
 pub use timeline::{Band, Mark, Timeline};
 
 use maud::{Markup, PreEscaped, html};
@@ -61,7 +63,7 @@ const OUTLINED: &str = ".outlined{paint-order:stroke;stroke:#fff;stroke-width:4p
 
 /// Returns a picture as a file of its own, on paper of its own, so that it is readable on a page of
 /// any colour.
-fn file(about: &str, (width, height): (f64, f64), content: &Markup) -> String {
+pub fn file(about: &str, (width, height): (f64, f64), content: &Markup) -> String {
     let view = format!("0 0 {width} {height}");
     let svg = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(width) height=(height)
@@ -122,7 +124,19 @@ mod tests {
             names: ["ours", "paper"],
             bars: vec![bar("Video server, best effort", 12_345.0), bar("b", 0.5)],
         };
-        for svg in [lines.svg(), bars.svg()] {
+        let curve = |name: &str| (name.to_owned(), vec![vec![(0.0, 1.0), (240.0, 12_345.0)]]);
+        let tile = Tile {
+            title: "Stored, evicted and refused (MiB/s)".into(),
+            seconds: 240.0,
+            most: None,
+            last: false,
+            behind: Vec::new(),
+            curves: ["can be spared l1", "too slow /dev/mapper/cache", "c"]
+                .map(curve)
+                .into(),
+        };
+        let tile = tile.draw((0.0, 0.0), (WIDTH, 208.0));
+        for svg in [lines.svg(), bars.svg(), tile] {
             let labels = labels(&svg);
             assert!(labels.len() > 8, "{}", svg.0);
             for (at, (y, left, right)) in labels.iter().enumerate() {

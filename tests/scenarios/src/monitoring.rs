@@ -5,7 +5,10 @@
 
 pub(crate) mod dashboard;
 mod prometheus;
+mod recorded;
 mod relay;
+
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, Guest, Machine, Running, Scenario, Target, Throttle, wait};
@@ -66,7 +69,8 @@ const NO_ANSWER: [&str; 3] = ["> 0", "_latency_seconds", "_throughput"];
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     Faulty::allow_console(context);
     let program = context.prometheus()?;
-    let directory = context.output_dir()?.join("prometheus");
+    let output = context.output_dir()?;
+    let kernel = context.lab_config().artifacts.release;
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let host = stage.host();
     // A batch of the default size is a large part of such a small tier.
@@ -89,18 +93,20 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         Relay::start(host, HOST_PORT)?,
         Relay::start(&guest, GUEST_PORT)?,
     );
+    // Without the label `instance`, the port of the relay would be in the names of the series.
     let label = |relay: &Relay, labels: &str| {
         let address = relay.address();
-        format!("- targets: [\"{address}\"]\n  labels: {{ host: l1{labels} }}\n")
+        format!("- targets: [\"{address}\"]\n  labels: {{ host: l1, instance: {labels} }}\n")
     };
+    let start = SystemTime::now();
     let watch = Watch(Prometheus::start(
         &program,
-        &directory,
+        &output.join("prometheus"),
         &[
-            ("doubledecker-hosts.yml", label(&of_host, "")),
+            ("doubledecker-hosts.yml", label(&of_host, "l1")),
             (
                 "doubledecker-guests.yml",
-                label(&of_guest, &format!(", vm_name: {NAME}")),
+                label(&of_guest, &format!("{NAME}, vm_name: {NAME}")),
             ),
         ],
     )?);
@@ -118,6 +124,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     site.module_is_missing()?;
     let ddhostd = site.daemon_is_down(ddhostd)?;
     watch.moves_in_memory()?;
+    recorded::write(&watch.0, &kernel, start, &output.join("dashboard.json"))?;
     drop(loads);
     watch.agrees(&guest)?;
     drop((ddhostd, policyd));

@@ -43,13 +43,21 @@ pub(super) struct Legend<'a> {
 }
 
 impl<'a> Legend<'a> {
-    /// Places names from left to right, in lines between `left` and the right edge.
+    /// Places names from left to right, in lines between `left` and the right edge of a chart.
     pub(super) fn new(names: impl IntoIterator<Item = (&'a str, &'a str)>, left: f64) -> Self {
+        Self::within(names, (left, WIDTH))
+    }
+
+    /// Places names in lines between two positions.
+    pub(super) fn within(
+        names: impl IntoIterator<Item = (&'a str, &'a str)>,
+        (left, right): (f64, f64),
+    ) -> Self {
         let mut this = Self::default();
         let (mut line, mut x) = (0, left);
         for (name, colour) in names {
             let needed = MARK + width(name);
-            if x > left && x + needed > WIDTH {
+            if x > left && x + needed > right {
                 (line, x) = (line + 1, left);
             }
             this.places.push((line, x, name, colour));

@@ -121,6 +121,36 @@ impl Prometheus {
         samples.collect()
     }
 
+    /// Returns the series of an expression with their points, whose times and ends are in seconds
+    /// since 1970.
+    pub(super) fn range(
+        &self,
+        expression: &str,
+        (from, to): (u64, u64),
+        step_s: u32,
+    ) -> Result<Vec<(Labels, Vec<(f64, f64)>)>> {
+        #[derive(Deserialize)]
+        struct Data {
+            result: Vec<Series>,
+        }
+        #[derive(Deserialize)]
+        struct Series {
+            metric: Labels,
+            values: Vec<(f64, String)>,
+        }
+        let expression = encoded(expression);
+        let data: Data = self.ask(&format!(
+            "query_range?query={expression}&start={from}&end={to}&step={step_s}"
+        ))?;
+        let series = data.result.into_iter().map(|Series { metric, values }| {
+            let points = values
+                .into_iter()
+                .map(|(at, value)| Ok((at, value.parse()?)));
+            Ok((metric, points.collect::<Result<_>>()?))
+        });
+        series.collect()
+    }
+
     /// Returns all alerts that are pending or firing.
     pub(super) fn alerts(&self) -> Result<Vec<Alert>> {
         #[derive(Deserialize)]
