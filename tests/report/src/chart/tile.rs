@@ -15,6 +15,9 @@ use super::{
 const LEFT: f64 = 58.0;
 const EDGE: f64 = 10.0;
 
+/// Connected points of a curve: times and values.
+type Part = Vec<(f64, f64)>;
+
 /// Curves over time, or last values, with a title.
 #[derive(Clone, Debug)]
 pub struct Tile {
@@ -27,7 +30,7 @@ pub struct Tile {
     /// Whether only the last values are shown.
     pub last: bool,
     /// Names of the curves, with their points. Parts of a curve are not connected.
-    pub curves: Vec<(String, Vec<Vec<(f64, f64)>>)>,
+    pub curves: Vec<(String, Vec<Part>)>,
     /// For each last value, the colour behind it, which is dark.
     pub behind: Vec<&'static str>,
 }
@@ -54,7 +57,7 @@ impl Tile {
     }
 
     fn values(&self, width: f64) -> Markup {
-        let last = |parts: &Vec<Vec<(f64, f64)>>| Some(parts.last()?.last()?.1);
+        let last = |parts: &Vec<Part>| Some(parts.last()?.last()?.1);
         html! {
             @for (number, (name, parts)) in self.curves.iter().enumerate() {
                 @let top = 32.0 + 44.0 * number as f64;

@@ -33,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Labels of a series or of an alert.
 pub(super) type Labels = BTreeMap<String, String>;
 
+/// Points of a series: times in seconds, and values.
+pub(super) type Points = Vec<(f64, f64)>;
+
 /// A Prometheus that scrapes a host and a guest. It is killed when it is dropped.
 pub(super) struct Prometheus {
     address: SocketAddr,
@@ -128,7 +131,7 @@ impl Prometheus {
         expression: &str,
         (from, to): (u64, u64),
         step_s: u32,
-    ) -> Result<Vec<(Labels, Vec<(f64, f64)>)>> {
+    ) -> Result<Vec<(Labels, Points)>> {
         #[derive(Deserialize)]
         struct Data {
             result: Vec<Series>,
