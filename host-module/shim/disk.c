@@ -209,8 +209,6 @@ struct dd_read {
 	/* Submits the bios if the device could make the caller wait. */
 	struct work_struct submit;
 	blk_opf_t opf;
-	/* Number of pages that count as being read. */
-	long pages;
 	size_t count;
 	/* The places follow the frames. */
 	u64 frames[];
@@ -220,9 +218,9 @@ static void dd_read_put(struct dd_read *read)
 {
 	if (!refcount_dec_and_test(&read->users))
 		return;
+	atomic_long_sub(read->count, &dd_reading);
 	while (read->abandoned && read->count)
 		dd_page_free(read->frames[--read->count]);
-	atomic_long_sub(read->pages, &dd_reading);
 	kfree(read);
 }
 
@@ -341,7 +339,6 @@ struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64
 	if (!read)
 		return ERR_PTR(-ENOMEM);
 	atomic_long_add(count, &dd_reading);
-	read->pages = count;
 	read->disk = disk;
 	read->opf = REQ_OP_READ | (nowait ? REQ_NOWAIT : 0);
 	read->count = count;

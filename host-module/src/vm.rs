@@ -181,7 +181,8 @@ impl Vm {
             .publish_weight(self.ssd.standing(), weight);
     }
 
-    /// Sets the weight in the SSD tier that a session has, also if it changes meanwhile.
+    /// Sets the weight of a session in the SSD tier. Another task may change the weight of the VM
+    /// during the call; the session has the new one afterwards.
     fn tell_ssd_weight(&self, session: &Session) {
         loop {
             let weight = self.ssd_weight();

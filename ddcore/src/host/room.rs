@@ -471,9 +471,9 @@ fn evict_batches<H: Host>(host: &H, pages: u64) -> u64 {
 /// VMs that Algorithm 1 has chosen, one for each eviction.
 type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; CHOSEN];
 
-/// Evicts `pages` pages, in batches, from up to `count` VMs that Algorithm 1 chooses. If those that
-/// were chosen before have no pages left, VMs are chosen anew. Returns the number of pages, which is
-/// 0 if `lock` does not return the list of VMs.
+/// Evicts `pages` pages, in batches, from up to `count` VMs. Takes VMs of an earlier choice first; if
+/// none of them has pages to evict, Algorithm 1 chooses again. Returns the number of evicted pages,
+/// or 0 if `lock` returns no list of VMs.
 fn evict_chosen<H: Host, G: DerefMut<Target = H::VmList>>(
     host: &H,
     lock: impl Fn() -> Option<G>,

@@ -144,9 +144,8 @@ impl History {
     }
 }
 
-/// Number of pages whose reads are recorded at a time, and up to twice as many if runs do not end
-/// there.
-const MOST_RECORDED: u32 = 128;
+/// Maximum number of pages whose reads are recorded at a time.
+const MOST_RECORDED: usize = 128;
 
 /// Returns an admission with the memory that its rule needs, and the size of that memory in bytes.
 /// Sleeps.
@@ -335,30 +334,23 @@ impl PoolAdmission {
         file: &FileKey,
         runs: impl Iterator<Item = (u64, u32, bool)>,
     ) {
-        let pieces = |(index, pages, hit): (u64, u32, bool)| {
-            let starts = (0..pages).step_by(MOST_RECORDED as usize);
-            starts.map(move |at| (index + u64::from(at), (pages - at).min(MOST_RECORDED), hit))
-        };
-        let mut runs = runs.flat_map(pieces);
-        let mut next = runs.next();
-        while next.is_some() {
-            // Interrupts are off meanwhile.
-            self.history.with(|history| {
+        let mut pages = runs.flat_map(|(index, pages, hit)| {
+            (index..index + u64::from(pages)).map(move |at| (at, hit))
+        });
+        let mut recorded = MOST_RECORDED;
+        // Each step holds the lock, with interrupts disabled.
+        while recorded == MOST_RECORDED {
+            recorded = self.history.with(|history| {
                 let mut recorded = 0;
-                while recorded < MOST_RECORDED {
-                    let Some((index, pages, hit)) = next else {
-                        break;
-                    };
-                    for at in index..index + u64::from(pages) {
-                        let name = name(file, at);
-                        history.admission.missed(&name, hit);
-                        if let Some(curve) = &mut history.curve {
-                            curve.read(name.page);
-                        }
+                for (at, hit) in pages.by_ref().take(MOST_RECORDED) {
+                    let name = name(file, at);
+                    history.admission.missed(&name, hit);
+                    if let Some(curve) = &mut history.curve {
+                        curve.read(name.page);
                     }
-                    recorded += pages;
-                    next = runs.next();
+                    recorded += 1;
                 }
+                recorded
             });
         }
     }

@@ -54,8 +54,8 @@ impl Writer {
         self.weight.load(Relaxed)
     }
 
-    /// Sets the weight of the session's VM in the SSD tier. The caller may read the weight of the VM
-    /// afterwards, to learn whether it has changed meanwhile.
+    /// Sets the weight of the session's VM in the SSD tier. The store is fully ordered, so that a
+    /// caller that then reads the weight of the VM sees a change that overlaps with the store.
     pub(crate) fn set_weight(&self, weight: u32) {
         self.weight.xchg(weight, Full);
     }

@@ -178,6 +178,16 @@ fn put_of(host: &Host<Short>, vm: usize, runs: &[Run]) -> usize {
     stored
 }
 
+/// Puts the run of [`PUT`] pages with a number into the VM at a position of the list.
+fn put_number(host: &Host<Short>, vm: usize, number: u64) -> usize {
+    let run = Run {
+        index: number * u64::from(PUT),
+        pages: PUT,
+        ..Run::default()
+    };
+    put_of(host, vm, &[run])
+}
+
 /// Memory that other callers may need is allocated only for pages that the administrator has
 /// guaranteed to the tier.
 #[test]
@@ -321,14 +331,7 @@ fn a_put_that_may_not_use_idle_memory_takes_no_pages_of_other_vms() {
     let host = host();
     host.tier.set_floor(CAPACITY / 2);
     add_vm(&host, 2);
-    let put = |vm, index| {
-        let run = Run {
-            index: index * u64::from(PUT),
-            pages: PUT,
-            ..Run::default()
-        };
-        put_of(&host, vm, &[run])
-    };
+    let put = |vm, index| put_number(&host, vm, index);
     for index in 0..CAPACITY / 2 / u64::from(PUT) {
         assert_eq!(put(0, index), usize::from(PUT));
     }
@@ -367,12 +370,7 @@ fn a_node_that_is_short_of_memory_takes_pages_of_the_vms_there() {
     for (vm, node) in [(0, 0), (1, 1)] {
         for index in 0..5 {
             host.own.node.set(node);
-            let run = Run {
-                index: index * u64::from(PUT),
-                pages: PUT,
-                ..Run::default()
-            };
-            assert_eq!(put_of(&host, vm, &[run]), usize::from(PUT));
+            assert_eq!(put_number(&host, vm, index), usize::from(PUT));
         }
     }
     let used = |vm: usize| host.vm_list.borrow().vms()[vm].session.used();
@@ -423,14 +421,7 @@ fn victims_without_pages_are_replaced() {
     host.tier.set_floor(CAPACITY);
     host.tier.set_batch(u32::from(PUT));
     (2..=4 * 16).for_each(|number| add_vm(&host, number));
-    let put = |vm, index: u64| {
-        let run = Run {
-            index: index * u64::from(PUT),
-            pages: PUT,
-            ..Run::default()
-        };
-        put_of(&host, vm, &[run])
-    };
+    let put = |vm, index| put_number(&host, vm, index);
     // The first VM has nearly all pages, so that it is chosen for several evictions.
     for index in 0..CAPACITY / u64::from(PUT) {
         assert_eq!(put(0, index), usize::from(PUT));
