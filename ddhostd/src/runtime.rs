@@ -379,7 +379,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
         Ok(())
     }
 
-    /// Sets what is due. Settings that cannot be set are tried again at the next look.
+    /// Applies the settings of the file that the module does not have yet. A setting that cannot be
+    /// applied is tried again when the daemon next reads the state of the module.
     async fn apply(&mut self) {
         self.set_sizes().await;
         self.set_ssd().await;

@@ -2,8 +2,8 @@
 
 //! What a machine lacks for a file.
 //!
-//! Only `policyd check` looks. The daemon runs without what is missing here, because a container,
-//! its runtime, and even the hierarchy of cgroups may appear later.
+//! Only `policyd check` examines the machine. The daemon starts although a container, its runtime, or
+//! even the hierarchy of cgroups is missing, because each of them may appear later.
 
 use crate::{
     config::{Config, Container, Selector},
@@ -111,7 +111,7 @@ fn obstacle(selector: &Selector, runtimes: &Runtimes) -> Option<String> {
     ))
 }
 
-/// Returns what is missing while no cgroup is selected.
+/// Returns the message for a selector that matches no cgroup: it names the missing object.
 fn absence(selector: &Selector) -> String {
     let text = selector.text();
     match selector {

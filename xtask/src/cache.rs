@@ -74,6 +74,15 @@ pub(crate) fn key(parts: &[&str]) -> String {
     hasher.finalize().to_hex()[..12].to_owned()
 }
 
+/// Returns the directory in which apt keeps its downloads, and the lock for using it: apt fails if
+/// another process of apt uses the directory.
+pub(crate) fn apt_downloads() -> Result<(PathBuf, fs::File)> {
+    let downloads = entry("apt", "trial", |dir| {
+        Ok(fs::create_dir(dir.join("partial"))?)
+    })?;
+    Ok((downloads, lock("apt/use.lock")?))
+}
+
 /// Waits for a lock that all runs on this machine share, and takes it.
 pub(crate) fn lock(name: &str) -> Result<fs::File> {
     take(&dir()?.join(name))

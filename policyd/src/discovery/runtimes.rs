@@ -181,7 +181,7 @@ fn storages(root: &Path) -> Vec<PathBuf> {
     list(root).into_iter().filter(is_storage).collect()
 }
 
-/// Returns the sorted paths of what is in a directory; none if it cannot be read.
+/// Returns the sorted paths of the entries of a directory, or no paths if it cannot be read.
 fn list(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

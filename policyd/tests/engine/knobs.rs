@@ -298,6 +298,16 @@ fn cold_pages_are_offloaded_until_they_are_read_back() {
     assert_eq!(world.jobs, [], "it reads back what it lost");
 }
 
+/// Returns the identity of a container that Docker has named `web`.
+fn docker_web() -> Identity {
+    Identity {
+        runtime: Runtime::Docker,
+        id: "3f".repeat(32),
+        name: "web".into(),
+        pod: None,
+    }
+}
+
 #[test]
 fn names_are_asked_until_they_are_known() {
     let file = "[[container]]\nname = \"{}\"\ndocker = \"web\"\nweight = 7\n";
@@ -307,13 +317,7 @@ fn names_are_asked_until_they_are_known() {
     world.make("/other", true);
     world.pass(Time::from_secs(2));
     assert_eq!(world.changes(), []);
-    let identity = Identity {
-        runtime: Runtime::Docker,
-        id: "3f".repeat(32),
-        name: "web".into(),
-        pod: None,
-    };
-    world.identities.insert(cgroup.clone(), identity);
+    world.identities.insert(cgroup.clone(), docker_web());
     world.pass(Time::from_secs(10));
     assert_eq!(world.enrolled()[&cgroup], ("web".into(), 7));
     // Another container in its place has another name.
@@ -333,13 +337,7 @@ fn a_new_file_asks_for_all_names() {
     world.make(&cgroup, true);
     // The pauses between questions have become longer than a second.
     world.pass(Time::from_secs(100));
-    let identity = Identity {
-        runtime: Runtime::Docker,
-        id: "3f".repeat(32),
-        name: "web".into(),
-        pod: None,
-    };
-    world.identities.insert(cgroup.clone(), identity);
+    world.identities.insert(cgroup.clone(), docker_web());
     world.pass(Time::from_secs(1));
     assert!(world.enrolled().is_empty());
     world.tell(Event::ConfigLoaded(parse(file)));

@@ -86,8 +86,8 @@ pub struct LabConfig {
     pub count_instructions: bool,
     /// Image of a complete Debian, for guests that need it.
     pub debian: Option<PathBuf>,
-    /// Systems in which the project's packages are installed: L1's own, and that of a guest. Their
-    /// disks keep what is written to them until the lab ends.
+    /// Systems in which the project's packages are installed: L1's own, and that of a guest. Both keep
+    /// the changes of their disks over reboots, until the lab ends.
     pub installed: Option<Installed>,
     /// Additional arguments of L1's kernel.
     pub kernel_args: Vec<String>,
@@ -199,7 +199,7 @@ impl LabConfig {
         argv
     }
 
-    /// Returns the images with their names and modes. What is written to a snapshot goes to a
+    /// Returns the images with their names and modes. QEMU writes the changes of a snapshot to a
     /// temporary file.
     fn images(&self) -> Vec<(&'static str, &Path, &'static str)> {
         const READ: &str = "readonly=on";

@@ -36,11 +36,7 @@ const SETTINGS: [(&str, &str); 2] = [
 pub(super) fn run(current: &Path, next: &Path) -> Result<Vec<String>> {
     let dir = workspace::target().join("dist/trial");
     let root = fresh_root(&dir)?;
-    let downloads = cache::entry("apt", "trial", |dir| {
-        Ok(fs::create_dir(dir.join("partial"))?)
-    })?;
-    // apt fails if another one uses the directory.
-    let _lock = cache::lock("apt/use.lock")?;
+    let (downloads, _lock) = cache::apt_downloads()?;
     let kernel = pinned()?;
     let mut failed = Vec::new();
     for script in scripts()? {

@@ -76,11 +76,7 @@ fn furnish(side: Side, staging: &Path) -> Result<()> {
 
 /// Executes the commands of the page, in the directory with the packages.
 fn install(side: Side, packages: &Path, staging: &Path) -> Result<()> {
-    let downloads = cache::entry("apt", "trial", |dir| {
-        Ok(fs::create_dir(dir.join("partial"))?)
-    })?;
-    // apt fails if another one uses the directory.
-    let _lock = cache::lock("apt/use.lock")?;
+    let (downloads, _lock) = cache::apt_downloads()?;
     let commands = commands(side, &mirror::find()?)?;
     let script = format!("set -x\ncd /packages\n{}\n", commands.join("\n"));
     let mut command = Chroot::new(staging)

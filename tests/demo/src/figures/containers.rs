@@ -53,14 +53,7 @@ pub(super) fn run(lab: &Lab, observer: Box<dyn Observer>) -> Result<Experiment> 
     ddctl::run(lab.host(), "set-capacity --batch 128K")?;
     let vms = site::boot(lab, &[plan()])?;
     let recording = perform(lab, &vms[0], observer)?;
-    let targets = PHASES
-        .iter()
-        .flat_map(|phase| phase.targets(&recording, find))
-        .collect();
-    let compared = PHASES
-        .iter()
-        .flat_map(|phase| phase.compared(&recording, find))
-        .collect();
+    let (targets, compared) = Settled::judge(&PHASES, &recording, find);
     Ok(Experiment {
         title: "Figure 13: weights of containers change while they run",
         lead: format!(

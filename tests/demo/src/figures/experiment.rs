@@ -73,9 +73,24 @@ pub(super) struct Settled {
 pub(super) type Find = for<'a> fn(&'a Recording, &str) -> Option<&'a [Share]>;
 
 impl Settled {
+    /// Returns the targets of all phases, and their parts of the store beside the paper's.
+    pub(super) fn judge(
+        phases: &[Self],
+        recording: &Recording,
+        find: Find,
+    ) -> (Vec<Target>, Vec<Compared>) {
+        let targets = phases
+            .iter()
+            .flat_map(|phase| phase.targets(recording, find));
+        let compared = phases
+            .iter()
+            .flat_map(|phase| phase.compared(recording, find));
+        (targets.collect(), compared.collect())
+    }
+
     /// Returns targets for the deviation of shares from their entitlements. A share that was not
     /// recorded misses its target.
-    pub(super) fn targets(&self, recording: &Recording, find: Find) -> Vec<Target> {
+    fn targets(&self, recording: &Recording, find: Find) -> Vec<Target> {
         let judge = |(name, _): &(&str, f64)| {
             let what = format!("{}: share of {name}", self.phase);
             match self.mean(recording, name, find) {
@@ -100,7 +115,7 @@ impl Settled {
     }
 
     /// Returns the parts of the store beside the paper's.
-    pub(super) fn compared(&self, recording: &Recording, find: Find) -> Vec<Compared> {
+    fn compared(&self, recording: &Recording, find: Find) -> Vec<Compared> {
         let compare = |(name, paper): &(&str, f64)| {
             let used = self.mean(recording, name, find).map(|(used, _)| used);
             Compared::share(

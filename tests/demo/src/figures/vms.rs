@@ -63,14 +63,7 @@ pub(super) fn run(lab: &Lab, observer: Box<dyn Observer>) -> Result<Experiment> 
     site::load_host(lab.host(), CAPACITY_MIB)?;
     ddctl::run(lab.host(), "set-capacity --batch 128K")?;
     let recording = perform(lab, observer)?;
-    let targets = PHASES
-        .iter()
-        .flat_map(|phase| phase.targets(&recording, find))
-        .collect();
-    let compared = PHASES
-        .iter()
-        .flat_map(|phase| phase.compared(&recording, find))
-        .collect();
+    let (targets, compared) = Settled::judge(&PHASES, &recording, find);
     Ok(Experiment {
         title: "Figure 14: VMs come, and weights and capacity follow",
         lead: format!(

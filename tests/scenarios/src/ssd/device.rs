@@ -136,13 +136,6 @@ impl Device {
         host.exec_ok(["rmdir", &Self::directory()]).map(drop)
     }
 
-    /// Returns the number of sectors that were written to the device.
-    pub(crate) fn written_sectors(host: &Machine) -> Result<u64> {
-        let text = host.read_text(&format!("/sys/block/{NAME}/stat"))?;
-        let word = text.split_whitespace().nth(6);
-        Ok(word.context("the statistics of a device")?.parse()?)
-    }
-
     pub(crate) fn stats(&self, host: &Machine) -> Result<Stats> {
         Ok(self.listed(host)?.stats)
     }

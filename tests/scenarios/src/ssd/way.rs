@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Machine, wait};
 
-use super::peers::{FLASH_MIB, META_MIB, statistic};
+use super::peers::{FLASH_MIB, META_MIB, READS_ENDED, statistic};
 use crate::{
     ddctl::{self, PoolStats},
     mapper,
@@ -100,7 +100,10 @@ impl Way {
         guest: &Machine,
     ) -> Result<LookedUp> {
         let (hits, misses) = match self {
-            Self::Tier | Self::Proven => (of_tier()?.hits, statistic(guest, "/dev/dd/own", 0)?),
+            Self::Tier | Self::Proven => (
+                of_tier()?.hits,
+                statistic(guest, "/dev/dd/own", READS_ENDED)?,
+            ),
             Self::DmCache => {
                 let status = host.exec_ok(["dmsetup", "status", CACHED])?;
                 let word = |at| -> Result<u64> {
