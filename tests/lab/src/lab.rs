@@ -25,7 +25,7 @@ use crate::{
     disk::{self, Disk, DiskConfig, Slot, Throttle},
     guest::{Guest, GuestConfig, INSTALLED_ARGS, INSTALLED_GUEST},
     link::Link,
-    machine::Machine,
+    machine::{HOST_MODULE, Machine},
     process::Process,
     scenario::DEBIAN_PATIENCE,
     vitals::{Emulator, Patience, Vitals},
@@ -511,6 +511,33 @@ impl Lab {
             bail!("kernel complaints:\n{}", complaints.join("\n"));
         }
         self.host.check_taint()
+    }
+
+    /// Concludes a test in this lab, whose `result` it returns. After a success L1 gets back into
+    /// the state in which it was booted: its guests must have ended, and the host module is
+    /// unloaded. The consoles are judged in any case (see [`Lab::check_consoles`]).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the test did, with the complaints of the kernels in front, because they explain
+    /// more than the error of the test. Otherwise it fails if there are complaints, or if the host
+    /// module is not unloaded.
+    pub fn conclude<T>(&self, result: Result<T>, allowed: &[Regex]) -> Result<T> {
+        match result {
+            Ok(value) => self.tidy(allowed).map(|()| value),
+            Err(error) => Err(match self.check_consoles(allowed) {
+                Ok(()) => error,
+                Err(complaints) => error.context(format!("{complaints:#}")),
+            }),
+        }
+    }
+
+    fn tidy(&self, allowed: &[Regex]) -> Result<()> {
+        if self.host.has_module(HOST_MODULE)? {
+            self.host.unload_module(HOST_MODULE)?;
+        }
+        self.host.search_leaks()?;
+        self.check_consoles(allowed)
     }
 
     /// Sets how long its machines may be without progress before a request to them fails.

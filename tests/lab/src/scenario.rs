@@ -17,7 +17,7 @@ use crate::{
     accel::Accel,
     artifacts::Artifacts,
     lab::{Lab, LabConfig},
-    machine::{HOST_MODULE, Machine},
+    machine::Machine,
     report::Target,
     vitals::Patience,
 };
@@ -230,16 +230,24 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// Fails if it does not boot.
+    /// Fails if it does not boot, or if the shared one cannot be ended (see [`Context::end_lab`]).
     pub fn fresh_lab(&mut self, config: LabConfig) -> Result<&Lab> {
-        self.end_lab();
+        self.end_lab()?;
         self.boot(config)?;
         self.lab.as_ref().context("the lab was just booted")
     }
 
-    /// Ends the lab. The next one is booted when it is needed.
-    pub fn end_lab(&mut self) {
+    /// Concludes the lab as the end of a scenario does, and ends it. The next one is booted when it
+    /// is needed.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Lab::conclude`] does. In this case the lab is kept for the runner, which copies
+    /// its logs and then ends it.
+    pub fn end_lab(&mut self) -> Result<()> {
+        self.conclude(Ok(()))?;
         self.lab = None;
+        Ok(())
     }
 
     /// Allows kernel messages that the running scenario provokes.
@@ -269,19 +277,14 @@ impl Context {
         }
         let ran = panic::catch_unwind(AssertUnwindSafe(|| (scenario.run)(self)));
         let ran = ran.unwrap_or_else(|payload| Err(anyhow!("panicked: {}", panic_text(&*payload))));
-        let (targets, mut error) = match ran {
-            Ok(targets) => (targets, None),
-            Err(error) => (Vec::new(), Some(error)),
+        let (targets, ran) = match ran {
+            Ok(targets) => (targets, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
         };
-        if error.is_none() {
-            error = self.tidy().and_then(|()| all_met(&targets)).err();
-        } else if let Err(consoles) = self.judge() {
-            // A kernel's message explains more than the error of the test.
-            error = error.map(|error| error.context(format!("{consoles:#}")));
-        }
+        let error = self.conclude(ran).and_then(|()| all_met(&targets)).err();
         let logs = error.is_some().then(|| self.keep_logs()).flatten();
         if error.is_some() {
-            self.end_lab();
+            self.lab = None;
         }
         Verdict {
             targets,
@@ -316,22 +319,12 @@ impl Context {
         Ok(())
     }
 
-    fn judge(&self) -> Result<()> {
+    /// Concludes the running scenario, or a part of it, in the lab if there is one.
+    fn conclude(&self, result: Result<()>) -> Result<()> {
         match &self.lab {
-            Some(lab) => lab.check_consoles(&self.allowed),
-            None => Ok(()),
+            Some(lab) => lab.conclude(result, &self.allowed),
+            None => result,
         }
-    }
-
-    /// Restores the state that the next scenario expects. If unloading fails, this scenario fails.
-    fn tidy(&mut self) -> Result<()> {
-        if let Some(lab) = &self.lab {
-            if lab.host().has_module(HOST_MODULE)? {
-                lab.host().unload_module(HOST_MODULE)?;
-            }
-            lab.host().search_leaks()?;
-        }
-        self.judge()
     }
 
     /// Copies the consoles to the failed scenario's directory, unless the lab writes there itself.

@@ -54,8 +54,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let steps = walk::quick_start()?;
     let lab = context.installed_lab()?;
     let targets = walk(lab, &steps)?;
-    lab.check_consoles(&[])?;
-    context.end_lab();
+    context.end_lab()?;
     Ok(targets)
 }
 

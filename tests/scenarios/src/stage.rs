@@ -185,6 +185,7 @@ pub(crate) fn counting_instructions(
 }
 
 /// Measures on machines that no other scenario can use, because they are not configured as usual.
+/// They are ended, after their consoles were judged.
 pub(crate) fn in_own_lab(
     context: &mut Context,
     config: LabConfig,
@@ -192,9 +193,9 @@ pub(crate) fn in_own_lab(
 ) -> Result<Vec<Target>> {
     let targets = measure(&Stage {
         lab: context.fresh_lab(config)?,
-    });
-    context.end_lab();
-    targets
+    })?;
+    context.end_lab()?;
+    Ok(targets)
 }
 
 /// Returns `many / few`.

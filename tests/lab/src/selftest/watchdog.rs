@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Requests to guests that die or hang fail soon, with the reason.
+//! Requests to guests that die or hang fail soon, with the reason. A lab that a scenario ends by
+//! itself is judged as others are.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::{Command, Context, Guest, GuestConfig, Lab, Patience, Scenario, Target};
+use crate::{Command, Context, Guest, GuestConfig, Lab, Patience, Scenario, Target, wait};
 
 /// Shorter than the patience of other tests, because the guest is idle.
 const PATIENCE: Duration = Duration::from_secs(8);
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
+/// A line that looks like a kernel's complaint.
+const COMPLAINT: &str = "WARNING: on purpose";
 
-/// Crashes one guest and stops another one. Requests to both must fail with the reason.
+/// Crashes one guest and stops another one. Requests to both must fail with the reason. Then L1
+/// complains, which must be noticed when the scenario ends the lab.
 pub const WATCHDOG: Scenario = Scenario {
     name: "watchdog",
-    about: "a guest that panics or hangs is noticed, with the end of its console",
+    about: "a guest that panics or hangs, and a complaint of a lab that ends, are noticed",
     quick: true,
     run: watchdog,
 };
@@ -36,7 +43,26 @@ fn watchdog(context: &mut Context) -> Result<Vec<Target>> {
         panic.as_secs_f64(),
         hang.as_secs_f64()
     ));
+    is_judged(context).context("the end of a lab")?;
     Ok(Vec::new())
+}
+
+/// A lab with a complaint is not ended. The complaint does not count once more when the runner
+/// concludes the lab.
+fn is_judged(context: &mut Context) -> Result<()> {
+    let lab = context.lab()?;
+    lab.host()
+        .shell(format!("echo '{COMPLAINT}' > /dev/kmsg"))?;
+    let console = lab.config().dir.join("l1.console.log");
+    wait::until("the console has the complaint", || {
+        let log = fs::read(&console)?;
+        let has_it = String::from_utf8_lossy(&log).contains(COMPLAINT);
+        Ok(has_it.then_some(()))
+    })?;
+    let error = context.end_lab().err();
+    let text = format!("{:#}", error.context("a complaint was not noticed")?);
+    ensure!(text.contains(COMPLAINT), "{text}");
+    Ok(())
 }
 
 fn panics(lab: &Lab) -> Result<Duration> {
