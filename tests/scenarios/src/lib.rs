@@ -15,6 +15,7 @@ mod calls;
 mod cgroup;
 mod coherence;
 mod crowd;
+mod ddhostd;
 mod deaths;
 mod events;
 mod exits;

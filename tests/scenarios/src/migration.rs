@@ -2,25 +2,36 @@
 
 //! A tortured guest moves between two hosts while it runs. The other host does not know it, so that
 //! the guest registers there again; the host that it left frees all its pages (invariants 10, 11
-//! and 20).
+//! and 20). ddhostd runs on both hosts with the same file, and gives the guest its weight at each
+//! of them (`docs/ddhostd.md`).
+//!
+//! The hosts are two machines, each with its own kernel, modules, daemon and clock. In common they
+//! have the disks of the guest and the serial port through which its VMM sends it. There is no
+//! libvirt, which would keep a VM's name and uuid: the scenario starts both VMMs with the same
+//! ones.
+
+mod weights;
 
 use std::{thread, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, Guest, GuestConfig, Lab, LabConfig, Scenario, Target, Throttle, wait};
+use ddlab::{
+    Context, Guest, GuestConfig, Lab, LabConfig, Running, Scenario, Target, Throttle, wait,
+};
 
 use crate::{
-    accounting, ddctl,
+    accounting, ddctl, ddhostd,
     events::{self, Events},
     stage::{Stage, attached},
     torture::{FEW, Storm},
     vmm::Vmm,
 };
+use weights::Looks;
 
 /// Runs by name only, because it needs two hosts at the same time.
 pub(crate) const MIGRATION: Scenario = Scenario {
     name: "migration",
-    about: "a tortured guest is migrated between two hosts, live",
+    about: "a tortured guest is migrated between two hosts, live, and its weight follows",
     quick: false,
     run,
 };
@@ -43,15 +54,25 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let dir = context.output_dir()?.join("other");
     let first = context.fresh_lab(config)?;
     let other = first.boot_beside(dir)?;
-    let hosts = [first, &other].map(|lab| Stage { lab });
+    let targets = measure([first, &other].map(|lab| Stage { lab }), moves);
+    // The first one is the runner's to conclude.
+    other.conclude(targets, &[])
+}
+
+fn measure(hosts: [Stage<'_>; 2], moves: usize) -> Result<Vec<Target>> {
+    let mut daemons: Vec<Running> = Vec::new();
     for host in &hosts {
         host.load_host(CAPACITY_MIB)?;
+        daemons.push(weights::daemon(host.host())?);
     }
-    let [home, _] = &hosts;
+    let [home, other] = &hosts;
+    let mut looks = Looks::default();
+    looks.at_stranger(other.host())?;
     let disks = home.blank_disks(FEW.map(|site| site.name()), 512)?;
-    let config = GuestConfig::new("one").vcpus(2).memory_mib(384);
+    let config = weights::guest().vcpus(2).memory_mib(384);
     let config = config.disks(&disks, Throttle::NONE);
     let mut guest = home.guest(&config)?;
+    looks.at_guest(home.host())?;
     let mut storm = Storm::start(&guest, &FEW, u64::MAX)?;
     Storm::some_hits(&guest)?;
     let mut slowest = Duration::ZERO;
@@ -61,7 +82,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         let [from, to] = [number, number + 1].map(|number| hosts[number % hosts.len()].lab);
         let took;
         let told = &events[number % hosts.len()];
-        (guest, took) = migrate((from, told), to, guest, &config)?;
+        weights::set_for_now(from.host())?;
+        (guest, took) = migrate((from, told), to, guest, &config, &mut looks)?;
         storm = storm.moved(&guest);
         slowest = slowest.max(took);
         Storm::some_hits(&guest).context("after a migration")?;
@@ -76,25 +98,28 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         accounting::check(host.host())?;
     }
     drop(guest);
-    other.check_consoles(&[])?;
+    daemons.iter_mut().try_for_each(ddhostd::stop)?;
     targets.push(Target::at_most(
         format!(
             "migration: time until a host has freed the pages of a guest that left, of {moves}"
         ),
-        other.host().at_its_pace(MOST_S),
+        home.host().at_its_pace(MOST_S),
         slowest.as_secs_f64(),
         "s",
     ));
+    targets.push(looks.target());
     Ok(targets)
 }
 
-/// Moves the running guest. Returns how long the old host kept its pages after the signal that
-/// ended its VMM there, by that host's clock.
+/// Moves the running guest, and waits for its weight at the new host while the old one keeps
+/// another. Returns how long the old host kept its pages after the signal that ended its VMM there,
+/// by that host's clock.
 fn migrate(
     (from, events): (&Lab, &Events<'_>),
     to: &Lab,
     guest: Guest,
     config: &GuestConfig,
+    looks: &mut Looks,
 ) -> Result<(Guest, Duration)> {
     let before = ddctl::counters(&guest)?.sessions;
     let number = attached(&guest)?;
@@ -108,6 +133,8 @@ fn migrate(
         vmm.migrate(&outgoing)?;
         arriving.join().expect("the thread does not panic")
     })?;
+    looks.at_guest(to.host()).context("after a migration")?;
+    weights::is_for_now(from.host()).context("after a migration")?;
     let left = ddctl::host(from.host())?.used_pages;
     ensure!(left > 0, "the old host holds no page of the guest");
     let signalled = events::clock(from.host())?;

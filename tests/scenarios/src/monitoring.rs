@@ -15,7 +15,7 @@ use ddlab::{Command, Context, Guest, Machine, Running, Scenario, Target, Throttl
 use ddload::Profile;
 
 use crate::{
-    accounting, ddctl,
+    accounting, ddctl, ddhostd,
     sla::Service,
     ssd::faulty::Faulty,
     stage::{self, HOST, Stage},
@@ -53,14 +53,12 @@ const MISSED: &str = "DoubleDeckerTargetMissed";
 /// Targets of the shop: one that is always met, and one that its capacity cannot meet.
 const MODEST: f64 = 0.01;
 const TOO_MUCH: f64 = 0.999;
-/// Files of the daemons.
-const HOST_FILE: &str = "/run/host.toml";
+/// The file of policyd.
 const GUEST_FILE: &str = "/run/policyd.toml";
 /// Ports of the daemons.
 const HOST_PORT: u16 = 19470;
 const GUEST_PORT: u16 = 19469;
 const SIGHUP: i32 = 1;
-const SIGTERM: i32 = 15;
 
 /// Queries of the dashboard that have no answer in a run: policyd's targets are neither latencies
 /// nor throughputs here, and nothing is refused.
@@ -79,10 +77,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let faulty = Faulty::add(host)?;
     ddctl::run(host, "ssd set --deadline 5000")?;
     host.write_file(
-        HOST_FILE,
+        ddhostd::FILE_PATH,
         format!("metrics = \"127.0.0.1\"\n[memory]\ncapacity = \"{CAPACITY_MIB}MiB\"\n"),
     )?;
-    let ddhostd = ddhostd(host)?;
+    let ddhostd = ddhostd::start(host)?;
     let disk = stage.disk("data", vec![SHOP.file(), ARCHIVE.file()])?;
     let guest = stage.guest_with(NAME, &disk, Throttle::NONE)?;
     let loads = [SHOP.start(&guest)?, ARCHIVE.start(&guest)?];
@@ -130,11 +128,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     drop((ddhostd, policyd));
     accounting::check(host)?;
     Ok(Vec::new())
-}
-
-/// Starts the daemon of the host.
-fn ddhostd(host: &Machine) -> Result<Running> {
-    host.spawn(&Command::new(["ddhostd", "run", "--config", HOST_FILE]))
 }
 
 /// Writes policyd's file with a target for the shop.
@@ -394,14 +387,9 @@ impl Site<'_> {
             name: "DoubleDeckerDaemonDown",
             labels: &[("job", "ddhostd"), ("host", "l1")],
         };
-        let stop = || {
-            running.kill(SIGTERM)?;
-            let exit = running.wait()?;
-            ensure!(exit.success(), "{exit}: {}", running.output()?);
-            Ok(())
-        };
+        let stop = || ddhostd::stop(&mut running);
         self.watch.alerts(&[down], &[], stop, |()| {
-            another = Some(ddhostd(self.stage.host())?);
+            another = Some(ddhostd::start(self.stage.host())?);
             Ok(())
         })?;
         another.context("ddhostd was started again")
