@@ -59,30 +59,44 @@ pub(crate) fn fsx() -> Result<PathBuf> {
     Ok(entry.join("bin/fsx"))
 }
 
-/// Version of cargo-deny on crates.io.
-const DENY_VERSION: &str = "0.20.2";
-
-/// Builds cargo-deny, which checks licences and sources of crates, and returns its program.
+/// Returns cargo-deny, which checks licences and sources of crates: the one on the path, or one
+/// that is built once.
 pub(crate) fn deny() -> Result<PathBuf> {
-    let entry = cache::entry("tools", &format!("cargo-deny-{DENY_VERSION}"), |dir| {
-        progress::step("build cargo-deny (some minutes, once)", || {
+    checker("cargo-deny", "0.20.2", &[])
+}
+
+/// Returns mdBook in the same way. The server and the search of the book are left out, and the
+/// program is not optimised: it is built in a minute of processor time, and needs half a second for
+/// the book.
+pub(crate) fn mdbook() -> Result<PathBuf> {
+    checker("mdbook", "0.5.4", &["--no-default-features", "--debug"])
+}
+
+/// Returns a program that checks this tree: the one on the path, or a version of crates.io, which
+/// is built once.
+fn checker(name: &str, version: &str, options: &[&str]) -> Result<PathBuf> {
+    if Command::new(name).arg("--version").output().is_ok() {
+        return Ok(name.into());
+    }
+    let entry = cache::entry("tools", &format!("{name}-{version}"), |dir| {
+        progress::step(&format!("build {name} (a minute or more, once)"), || {
             let build = dir.join("build");
             let mut command = workspace::cargo();
             command
-                .args(["install", "--quiet", "cargo-deny", "--locked"])
-                .args(["--version", DENY_VERSION, "--root"])
+                .args(["install", "--quiet", name, "--locked"])
+                .args(["--version", version, "--root"])
                 .arg(dir)
+                .args(options)
                 .env("CARGO_TARGET_DIR", &build)
+                .env("CARGO_PROFILE_DEV_DEBUG", "0")
                 // Where there is no network, lint goes on without it.
                 .env("CARGO_NET_RETRY", "0");
-            progress::quiet(
-                &mut command,
-                &workspace::target().join("log/cargo-deny.log"),
-            )?;
+            let log = workspace::target().join(format!("log/{name}.log"));
+            progress::quiet(&mut command, &log)?;
             cache::remove(&build)
         })
     })?;
-    Ok(entry.join("bin/cargo-deny"))
+    Ok(entry.join("bin").join(name))
 }
 
 /// Returns a command for cargo that builds programs for any machine.

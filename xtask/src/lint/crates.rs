@@ -21,7 +21,7 @@ const PATIENCE: &str = "60s";
 
 /// Fails with the findings of cargo-deny. Does nothing if it is not installed and cannot be built.
 pub(super) fn check() -> Result<()> {
-    let deny = match program() {
+    let deny = match tools::deny() {
         Ok(program) => Deny(program),
         Err(error) => {
             eprintln!("note: cargo-deny cannot be built, and licences are not checked: {error:#}");
@@ -54,15 +54,6 @@ pub(super) fn check() -> Result<()> {
         state.join("reason").display()
     );
     Ok(())
-}
-
-/// Returns cargo-deny: the one on the path, or one that is built once.
-fn program() -> Result<PathBuf> {
-    let on_path = Command::new("cargo-deny").arg("--version").output();
-    match on_path {
-        Ok(_) => Ok("cargo-deny".into()),
-        Err(_) => tools::deny(),
-    }
 }
 
 /// Returns whether a file is missing, or was written some time ago.
