@@ -40,6 +40,7 @@ static const struct nla_policy dd_policy[DD_A_MAX + 1] = {
 	[DD_A_WRITE_BUDGET] = { .type = NLA_U64 },
 	[DD_A_WAITING] = { .type = NLA_U32 },
 	[DD_A_SSD_ADMIT] = { .type = NLA_U32 },
+	[DD_A_RETAIN] = { .type = NLA_U32 },
 };
 
 static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
@@ -88,6 +89,8 @@ static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
 		args->waiting = nla_get_u32(attrs[DD_A_WAITING]);
 	if (attrs[DD_A_SSD_ADMIT])
 		args->ssd_admit = nla_get_u32(attrs[DD_A_SSD_ADMIT]);
+	if (attrs[DD_A_RETAIN])
+		args->retain = nla_get_u32(attrs[DD_A_RETAIN]);
 	if (attrs[DD_A_KEEP_FREE])
 		args->keep_free = nla_get_u64(attrs[DD_A_KEEP_FREE]);
 	if (attrs[DD_A_PROMOTE_FREE])

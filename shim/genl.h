@@ -41,7 +41,8 @@ enum {
 	DD_A_WRITE_BUDGET = 39,
 	DD_A_WAITING = 40,
 	DD_A_SSD_ADMIT = 41,
-	DD_A_MAX = 41,
+	DD_A_RETAIN = 42,
+	DD_A_MAX = 42,
 };
 
 #define DD_NAME_LEN 64
@@ -67,6 +68,7 @@ struct dd_genl_args {
 	u32 deadline;
 	u32 waiting;
 	u32 ssd_admit;
+	u32 retain;
 	const char *name;		/* zero terminated, or NULL */
 	const char *cgroup_path;	/* zero terminated, or NULL */
 	const char *path;		/* zero terminated, or NULL */

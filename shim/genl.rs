@@ -32,6 +32,7 @@ pub(crate) struct Args {
     deadline: u32,
     waiting: u32,
     ssd_admit: u32,
+    retain: u32,
     name: *const c_char,
     cgroup_path: *const c_char,
     path: *const c_char,
@@ -71,6 +72,7 @@ impl Args {
         deadline: u32 = Deadline;
         waiting: u32 = Waiting;
         ssd_admit: u32 = SsdAdmit;
+        retain: u32 = Retain;
     }
 
     /// Returns the name, if the request has one.

@@ -13,6 +13,10 @@ pub const ANSWER_MAGIC: u32 = u32::from_le_bytes(*b"DDAN");
 /// which case the host continues where it stopped, or it may drop them.
 pub const UNFINISHED: u32 = 1;
 
+/// Flag of the answer to a Put or a Get: the SSD tier has pages of the VM, and keeps those that it
+/// returns if the guest allows it ([`crate::request::MAY_RETAIN`]).
+pub const RETAINS: u32 = 2;
+
 /// Start of every answer.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
@@ -26,7 +30,8 @@ pub struct AnswerHeader {
     /// Number of evicted pages whose notices were lost since the last answer. The guest's map has
     /// up to this number of bits set for pages that the host no longer has.
     pub evictions_lost: u32,
-    /// [`UNFINISHED`] in answers to Flush. All other bits are zero and reserved.
+    /// [`UNFINISHED`] in answers to Flush, [`RETAINS`] in answers to Put and Get. All other bits are
+    /// zero and reserved.
     pub flags: u32,
     /// Sequence number of the request.
     pub sequence: u64,
@@ -48,8 +53,16 @@ pub struct AnswerHeader {
 /// the data that it has read, but keeps the pages.
 pub const READING: u8 = 2;
 
+/// Result of a run of a Get with [`crate::request::MAY_RETAIN`]: the run was returned, and the SSD
+/// tier still has all its pages. As long as their content does not change in the guest, they can
+/// leave its page cache without a Put. The guest's map has to mark them as present.
+pub const RETAINED: u8 = 3;
+
 /// Feature of a session: a Get may be deferred, see [`READING`].
 pub const DEFER: u64 = 1;
+
+/// Feature of a session: the SSD tier may keep pages that it returns, see [`RETAINED`].
+pub const RETAIN: u64 = 2;
 
 /// State of a pool, from which the guest decides which pages to put.
 #[derive(
@@ -72,7 +85,8 @@ pub struct PoolPressure {
 }
 
 /// Offset of the results, or of the body, in the answer page. Each run or range has a result of one
-/// byte: 1 if it was stored, hit or flushed, [`READING`] if it is being read, and 0 otherwise.
+/// byte: 1 if it was stored, hit or flushed, [`READING`] if it is being read, [`RETAINED`] if it was
+/// hit and kept, and 0 otherwise.
 pub const RESULTS: usize = size_of::<AnswerHeader>();
 
 /// Offset of the eviction notices in answers to Put, Get, Flush and Ping.
@@ -104,7 +118,8 @@ pub struct Eviction {
 pub struct HelloAnswer {
     /// Identifies this registration in all later requests. Random and never zero.
     pub session: u64,
-    /// Features that both sides support: [`DEFER`]. All other bits are zero and reserved.
+    /// Features that both sides support: [`DEFER`] and [`RETAIN`]. All other bits are zero and
+    /// reserved.
     pub features: u64,
     /// Number of the VM, as `ddctl` shows it on the host.
     pub vm: u32,

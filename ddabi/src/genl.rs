@@ -33,7 +33,7 @@ pub enum HostCommand {
     /// Dump: one message for each pool (vm-id, pool-id, name, weight, ssd-weight, store, policy,
     /// ssd-admit, stats), of one VM if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch, deadline, waiting, keep-free, promote-free. Pages
+    /// Set any of capacity, floor, mode, batch, deadline, waiting, retain, keep-free, promote-free. Pages
     /// beyond the capacity are evicted in the background; the reply contains their number (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
@@ -168,13 +168,15 @@ pub enum Attribute {
     Waiting = 40,
     /// u32: a [`crate::pool::SsdAdmit`].
     SsdAdmit = 41,
+    /// u32: 1 if the SSD tier keeps the pages that it returns, otherwise 0.
+    Retain = 42,
 }
 
 /// Value of an attribute that lets the module choose the number of pages.
 pub const AUTOMATIC: u64 = u64::MAX;
 
 /// The largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::SsdAdmit as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::Retain as u16;
 
 /// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

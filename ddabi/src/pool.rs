@@ -121,8 +121,9 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 /// Counters whose names begin with `ssd_` give the part of the SSD tier in the counters without
 /// this prefix. While no call is in progress,
 ///
-/// - `used = puts + moved_in - (hits + flushes + evictions + moved_out)`, and
-/// - `ssd_used = ssd_puts + demoted - (ssd_hits + ssd_flushes + ssd_evictions + promoted)`.
+/// - `used = puts + moved_in - (hits - hits_retained + flushes + evictions + moved_out)`, and
+/// - `ssd_used = ssd_puts + demoted - (ssd_hits - hits_retained + ssd_flushes + ssd_evictions +
+///   promoted)`.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -146,7 +147,7 @@ pub struct PoolStats {
     pub put_refused_fault: u64,
     /// Pages requested by readers of this pool.
     pub gets: u64,
-    /// Pages of this pool that were found and removed, by readers of any pool.
+    /// Pages of this pool that were found and returned, to readers of any pool.
     pub hits: u64,
     /// Pages requested by readers of this pool and not returned.
     pub misses: u64,
@@ -195,6 +196,8 @@ pub struct PoolStats {
     /// Pages evicted from the memory tier instead of demoted, because the pool's [`SsdAdmit`] does
     /// not admit them to the SSD tier.
     pub evictions_unproven: u64,
+    /// Pages found in the SSD tier that stayed there ([`crate::answer::RETAINED`]).
+    pub hits_retained: u64,
 }
 
 impl PoolStats {
@@ -210,7 +213,7 @@ impl PoolStats {
             used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
             evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
             ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted
-            put_refused_unproven evictions_unproven
+            put_refused_unproven evictions_unproven hits_retained
         }
         let histograms = [
             (&mut self.get_latency, &other.get_latency),
@@ -232,8 +235,9 @@ impl PoolStats {
     /// Returns the value of `used` that follows from the counters.
     pub const fn expected_used(&self) -> u64 {
         let came = self.puts.wrapping_add(self.moved_in);
-        let left = self.hits.wrapping_add(self.flushes);
-        let left = left
+        let hits = self.hits.wrapping_sub(self.hits_retained);
+        let left = hits
+            .wrapping_add(self.flushes)
             .wrapping_add(self.evictions)
             .wrapping_add(self.moved_out);
         came.wrapping_sub(left)
@@ -242,8 +246,9 @@ impl PoolStats {
     /// Returns the value of `ssd_used` that follows from the counters.
     pub const fn expected_ssd_used(&self) -> u64 {
         let came = self.ssd_puts.wrapping_add(self.demoted);
-        let left = self.ssd_hits.wrapping_add(self.ssd_flushes);
-        let left = left
+        let hits = self.ssd_hits.wrapping_sub(self.hits_retained);
+        let left = hits
+            .wrapping_add(self.ssd_flushes)
             .wrapping_add(self.ssd_evictions)
             .wrapping_add(self.promoted);
         came.wrapping_sub(left)

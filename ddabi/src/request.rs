@@ -25,7 +25,7 @@ pub struct RequestHeader {
     pub sequence: u64,
     /// Number of elements in the body (runs, flush ranges), 1 for the other bodies.
     pub count: u32,
-    /// [`MAY_DEFER`] in Get. All other bits are zero and reserved.
+    /// [`MAY_DEFER`] and [`MAY_RETAIN`] in Get. All other bits are zero and reserved.
     pub flags: u32,
     /// In a Get for runs whose result was [`crate::answer::READING`], the ticket of that answer;
     /// otherwise zero.
@@ -38,6 +38,11 @@ pub struct RequestHeader {
 /// only begin them, see [`crate::answer::READING`]. The guest sets it only if the session has the
 /// feature [`crate::answer::DEFER`].
 pub const MAY_DEFER: u32 = 1;
+
+/// Flag of a Get after which the SSD tier may keep the pages that it returns, see
+/// [`crate::answer::RETAINED`]. The guest sets it only if the session has the feature
+/// [`crate::answer::RETAIN`].
+pub const MAY_RETAIN: u32 = 2;
 
 /// Offset of the body in the request page.
 pub const BODY: usize = size_of::<RequestHeader>();

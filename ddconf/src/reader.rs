@@ -168,6 +168,16 @@ impl<'t> Section<'_, '_, 't> {
         number
     }
 
+    /// Reads a truth value.
+    pub fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.value(key)?;
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.problem(value.span(), format!("`{key}` must be true or false"));
+        }
+        flag
+    }
+
     /// Reads a string.
     pub fn string(&mut self, key: &'static str) -> Option<String> {
         let value = self.value(key)?;

@@ -13,7 +13,7 @@ use ddabi::pool::{
 };
 use ddabi::request::{
     FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, CLASSES,
-    MAX_PAGES, MAX_RUNS, MAY_DEFER, REQUEST_MAGIC,
+    MAX_PAGES, MAX_RUNS, MAY_DEFER, MAY_RETAIN, REQUEST_MAGIC,
 };
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
@@ -34,14 +34,16 @@ pub struct Header {
     /// The sequence number in the session.
     pub sequence: u64,
     count: usize,
-    deferral: Deferral,
+    options: GetOptions,
 }
 
-/// Whether a get may be deferred, and which deferred get it continues.
+/// What a guest allows and requests in a get.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Deferral {
+pub struct GetOptions {
     /// Whether the host may begin to read pages instead of waiting for them.
-    pub allowed: bool,
+    pub may_defer: bool,
+    /// Whether the SSD tier may keep the pages that it returns.
+    pub may_retain: bool,
     /// The ticket of a get that was deferred, or 0.
     pub ticket: u64,
 }
@@ -62,7 +64,7 @@ impl Header {
         };
         let count = raw.count as usize;
         let is_get = operation == Operation::Get;
-        let flags = if is_get { MAY_DEFER } else { 0 };
+        let flags = if is_get { MAY_DEFER | MAY_RETAIN } else { 0 };
         let is_valid = raw.flags & !flags == 0 && (is_get || raw.ticket == 0);
         if !is_valid || raw.reserved != [0; 3] || count > most {
             return Err(Status::Invalid);
@@ -72,8 +74,9 @@ impl Header {
             session: raw.session,
             sequence: raw.sequence,
             count,
-            deferral: Deferral {
-                allowed: raw.flags & MAY_DEFER != 0,
+            options: GetOptions {
+                may_defer: raw.flags & MAY_DEFER != 0,
+                may_retain: raw.flags & MAY_RETAIN != 0,
                 ticket: raw.ticket,
             },
         })
@@ -355,7 +358,7 @@ pub enum Request<'a> {
     /// Store runs.
     Put(Runs<'a>),
     /// Return runs, which are removed from the index.
-    Get(Runs<'a>, Deferral),
+    Get(Runs<'a>, GetOptions),
     /// Free ranges.
     Flush(Ranges<'a>),
     /// Create a pool.
@@ -387,7 +390,7 @@ impl<'a> Request<'a> {
             Operation::Goodbye => Self::Goodbye,
             Operation::Ping => Self::Ping,
             Operation::Put => Self::Put(Runs::parse(body, CLASSES)?),
-            Operation::Get => Self::Get(Runs::parse(body, 1)?, header.deferral),
+            Operation::Get => Self::Get(Runs::parse(body, 1)?, header.options),
             Operation::Flush => Self::Flush(Ranges::parse(body)?),
             Operation::PoolCreate => {
                 let pool = whole::<PoolBody>(body)?;

@@ -36,7 +36,7 @@ const SIZES: [(&str, &str, Getter); 4] = [
 ];
 
 /// Counters of pages: name before `_bytes_total`, help, pages.
-const PAGES: [(&str, &str, Getter); 16] = [
+const PAGES: [(&str, &str, Getter); 17] = [
     ("get", "Pages that readers requested", |it| it.gets),
     (
         "hit",
@@ -91,6 +91,11 @@ const PAGES: [(&str, &str, Getter); 16] = [
         "promoted",
         "Pages that moved from the SSD tier to the memory tier",
         |it| it.promoted,
+    ),
+    (
+        "ssd_retained",
+        "Pages that the SSD tier returned and kept",
+        |it| it.hits_retained,
     ),
     (
         "unproven_evicted",

@@ -456,6 +456,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let change = ConfigChange {
             deadline: ssd.deadline.map(|ms| ms * 1000),
             waiting: ssd.wait,
+            retain: ssd.retain,
             ..ConfigChange::default()
         };
         match control.configure(&change).await {

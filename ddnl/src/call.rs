@@ -152,6 +152,7 @@ pub mod host {
         attributes = optional(attributes, Attribute::Deadline, change.deadline);
         let waiting = change.waiting.map(|waiting| waiting as u32);
         attributes = optional(attributes, Attribute::Waiting, waiting);
+        attributes = optional(attributes, Attribute::Retain, change.retain.map(u32::from));
         Call::get(HostCommand::ConfigSet as u8, attributes, |reply| {
             reply.need_u64(Attribute::Left)
         })

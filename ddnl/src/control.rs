@@ -29,6 +29,8 @@ pub struct ConfigChange {
     pub deadline: Option<u32>,
     /// How gets wait for reads of the SSD tier.
     pub waiting: Option<Waiting>,
+    /// Whether pages that are returned to guests stay on the devices of the SSD tier.
+    pub retain: Option<bool>,
     /// Pages that are kept free, or [`AUTOMATIC`](ddabi::genl::AUTOMATIC).
     pub keep_free: Option<u64>,
     /// Free pages above which pages are promoted, or [`AUTOMATIC`](ddabi::genl::AUTOMATIC).

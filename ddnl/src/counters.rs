@@ -38,7 +38,7 @@ counter_fields! {
         weight entitlement ssd_entitlement used puts put_refused_off put_refused_memory put_refused_fault gets hits
         misses flushes evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
         ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted put_refused_unproven
-        evictions_unproven
+        evictions_unproven hits_retained
     } { get_latency put_latency ssd_get_latency }
 }
 
@@ -46,7 +46,7 @@ counter_fields! {
     GuestCounters {
         calls put_calls get_calls flush_calls retries stale sessions put_offered put_stored
         put_skipped_mapping put_skipped_page put_skipped_io put_skipped_busy put_skipped_map
-        put_skipped_slots put_skipped_off put_skipped_policy put_skipped_throttle put_refused read_absent get_asked get_hits get_misses
+        put_retained put_skipped_slots put_skipped_off put_skipped_policy put_skipped_throttle put_refused read_absent get_asked get_hits get_misses
         changes invalidated evicted map_dropped map_files map_pages map_bytes
     } { get_latency put_latency }
 }

@@ -54,6 +54,8 @@ pub struct HostStatus {
     #[serde(serialize_with = "waiting_name")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub waiting: Waiting,
+    /// Whether pages that are returned to guests stay on the devices of the SSD tier.
+    pub retain: bool,
     /// Pages that are kept free in the background.
     #[serde(rename = "keep_free_pages")]
     pub keep_free: u64,
@@ -86,6 +88,7 @@ impl HostStatus {
             vms: reply.need_u32(Attribute::Vms)?,
             deadline: reply.need_u32(Attribute::Deadline)?,
             waiting: known(reply, Attribute::Waiting, Waiting::from_raw)?,
+            retain: reply.need_u32(Attribute::Retain)? != 0,
             counters: reply.need_binary(Attribute::Counters)?,
         })
     }

@@ -107,6 +107,7 @@ fn host_status() -> Attributes {
         .u32(Attribute::Vms, 2)
         .u32(Attribute::Deadline, 20_000)
         .u32(Attribute::Waiting, 0)
+        .u32(Attribute::Retain, 1)
         .u64(Attribute::KeepFree, 512)
         .u64(Attribute::PromoteFree, 16_384)
         .binary(

@@ -113,6 +113,7 @@ fn requests_to_the_host() {
         batch: Some(512),
         deadline: Some(5000),
         waiting: Some(Waiting::Guest),
+        retain: Some(true),
         keep_free: Some(99),
         promote_free: Some(AUTOMATIC),
     };

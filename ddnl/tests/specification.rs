@@ -74,7 +74,7 @@ fn attributes() -> BTreeMap<String, i64> {
         AbiVersion ModuleVersion State VmId VmPid PoolId Name CgroupId CgroupPath Weight Store
         Capacity Used Entitlement Floor Mode Batch Stats Counters Event Features Vms Pools FileFd
         Policy Admission Curve Limit Evicted Left SsdWeight Path Device DeviceState SsdStats
-        Deadline KeepFree PromoteFree WriteBudget Waiting SsdAdmit
+        Deadline KeepFree PromoteFree WriteBudget Waiting SsdAdmit Retain
     })
     .into()
 }

@@ -258,6 +258,7 @@ fn ssd(mut section: Section<'_, '_, '_>) -> Ssd {
         section.problem(at.unwrap_or_default(), message);
     }
     let wait = section.parsed("wait", wait);
+    let retain = section.flag("retain");
     let mut devices = Vec::new();
     if let Some(value) = section.value("device") {
         devices = listed(section.reader, value);
@@ -266,6 +267,7 @@ fn ssd(mut section: Section<'_, '_, '_>) -> Ssd {
     Ssd {
         deadline,
         wait,
+        retain,
         devices,
     }
 }
@@ -442,7 +444,7 @@ host.toml: line 13, column 1: this entry has no `weight`";
     fn the_ssd_tier_has_devices() {
         let device = |number: usize| format!("[[ssd.device]]\npath = \"/dev/mapper/{number}\"\n");
         let text = format!(
-            "[memory]\nkeep-free = \"auto\"\npromote-free = \"1%\"\n[ssd]\ndeadline-ms = 50\nwait = \"guest\"\n{}\
+            "[memory]\nkeep-free = \"auto\"\npromote-free = \"1%\"\n[ssd]\ndeadline-ms = 50\nwait = \"guest\"\nretain = true\n{}\
              write-budget = \"0.5dwpd\"\n{}",
             device(1),
             device(2)
@@ -453,12 +455,13 @@ host.toml: line 13, column 1: this entry has no `weight`";
             path: format!("/dev/mapper/{number}"),
             write_budget,
         };
-        let devices = vec![listed(7, 1, Some(Rate::Size(0.5))), listed(10, 2, None)];
+        let devices = vec![listed(8, 1, Some(Rate::Size(0.5))), listed(11, 2, None)];
         let deadline = Some(50);
         let wait = Some(Waiting::Guest);
         let ssd = Ssd {
             deadline,
             wait,
+            retain: Some(true),
             devices,
         };
         assert_eq!(config.ssd, ssd);
@@ -537,6 +540,10 @@ host.toml: line 13, column 1: this entry has no `weight`";
             (
                 "[ssd]\nwait = \"never\"\n",
                 "line 2, column 8: `wait`: write `auto`, `host` or `guest`",
+            ),
+            (
+                "[ssd]\nretain = \"on\"\n",
+                "line 2, column 10: `retain` must be true or false",
             ),
             (
                 "[ssd]\ndevice = 1\n",

@@ -156,6 +156,11 @@ impl Document {
         self.set_ssd("wait", wait_word(waiting).into())
     }
 
+    /// Sets whether pages that guests read stay on the devices of the SSD tier.
+    pub fn set_retain(&mut self, retain: bool) -> Result<(), String> {
+        self.set_ssd("retain", retain.into())
+    }
+
     /// Sets a key of the SSD tier.
     fn set_ssd(&mut self, key: &str, value: Value) -> Result<(), String> {
         if !self.document.contains_key("ssd") {

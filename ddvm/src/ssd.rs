@@ -31,6 +31,8 @@ pub struct Ssd {
     pub deadline: Option<u32>,
     /// Where readers wait for a device; `None` leaves the setting as it is.
     pub wait: Option<Waiting>,
+    /// Whether pages that guests read stay on the devices; `None` leaves the setting as it is.
+    pub retain: Option<bool>,
     /// The devices.
     pub devices: Vec<Listed>,
 }
@@ -49,7 +51,7 @@ pub struct Listed {
 impl Ssd {
     /// Returns whether settings of all devices are given.
     pub fn has_settings(&self) -> bool {
-        self.deadline.is_some() || self.wait.is_some()
+        self.deadline.is_some() || self.wait.is_some() || self.retain.is_some()
     }
 }
 

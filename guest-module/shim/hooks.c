@@ -117,8 +117,9 @@ DD_CALLBACK(dd_swapped_to)
  * A folio becomes dirty, so that copies of its pages at the host become
  * outdated. This matters for folios that are not up to date: a write of some
  * blocks of a page creates such a folio, which is read like a new one once its
- * blocks are written back and its buffers are freed. Folios that are up to date
- * stay in the page cache and are put again later.
+ * blocks are written back and its buffers are freed. It also matters for folios
+ * that are up to date, because pages that are present in the map leave without
+ * a put while the host's SSD tier keeps what it returns.
  */
 
 /* void __folio_mark_dirty(struct folio *, struct address_space *, int warn) */
@@ -141,6 +142,18 @@ DD_CALLBACK(dd_dirtied_in_cache)
 	 */
 	if (!folio_test_dirty(folio))
 		dd_folio_changes(DD_ARG(fregs, 0), folio, DD_CHANGE_DIRTIED);
+}
+
+/*
+ * int ext4_write_inline_data_end(struct inode *, loff_t, unsigned int, unsigned
+ * int, struct folio *): data inside an inode were written, and in the first
+ * folio of the file, which does not become dirty.
+ */
+DD_CALLBACK(dd_inline_written)
+{
+	struct inode *inode = DD_ARG(fregs, 0);
+
+	dd_on_content_change(inode->i_mapping, 0, 0, DD_CHANGE_DIRTIED);
 }
 
 /*
@@ -254,6 +267,7 @@ static struct dd_hook dd_diversions[] = {
 
 static struct dd_hook dd_ext4_changes[] = {
 	{ .symbol = "ext4_swap_extents", .call = dd_extents_swapped },
+	{ .symbol = "ext4_write_inline_data_end", .call = dd_inline_written },
 };
 
 static struct dd_hook dd_ext4_reads[] = {

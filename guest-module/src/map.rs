@@ -116,6 +116,16 @@ impl Map {
         self.with(file, |shard| shard.claim(file, index, pages))
     }
 
+    /// See [`Shard::claim_retained`].
+    pub(crate) fn claim_retained(&self, file: &FileKey, index: u64, pages: u32) -> Claim {
+        self.with(file, |shard| shard.claim_retained(file, index, pages))
+    }
+
+    /// See [`Shard::peek`].
+    pub(crate) fn peek(&self, file: &FileKey, index: u64, pages: u32) -> bool {
+        self.with(file, |shard| shard.peek(file, index, pages))
+    }
+
     /// See [`Shard::present_run`].
     pub(crate) fn present_run(&self, file: &FileKey, index: u64, most: u64) -> u64 {
         self.with(file, |shard| shard.present_run(file, index, most))

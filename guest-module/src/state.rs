@@ -103,6 +103,10 @@ impl State {
         for eviction in call.evictions() {
             count!(self, evicted, self.map.notice(&eviction));
         }
+        let is_batch = matches!(operation, Operation::Put | Operation::Get);
+        if is_batch && call.is_answered() {
+            self.channel.note_retains(call.retains());
+        }
         if let Some(pressure) = call.pressure() {
             self.pools.note_pressure(&pressure);
         }

@@ -81,6 +81,7 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::PromoteFree, tier.vacancy())?;
     reply.put_u32(Attribute::Deadline, host.ssd.deadline_us() as u32)?;
     reply.put_u32(Attribute::Waiting, host.ssd.waiting() as u32)?;
+    reply.put_u32(Attribute::Retain, host.ssd.retains().into())?;
     reply.put_bytes(Attribute::Counters, counters::snapshot().as_bytes())
 }
 
@@ -183,6 +184,9 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     if waiting == Some(None) {
         return Err(reply.explain(c"there is no such way of waiting for reads", EINVAL));
     }
+    if args.retain().is_some_and(|retain| retain > 1) {
+        return Err(reply.explain(c"pages are kept (1) or not (0)", EINVAL));
+    }
     let capacity = args.capacity().unwrap_or(tier.capacity());
     if args.floor().is_some_and(|floor| floor > capacity) {
         return Err(reply.explain(c"the floor is above the capacity", ERANGE));
@@ -208,6 +212,9 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     if let Some(waiting) = waiting.flatten() {
         host.ssd.set_waiting(waiting);
+    }
+    if let Some(retain) = args.retain() {
+        host.ssd.set_retains(retain == 1);
     }
     tier.set_capacity(capacity);
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));

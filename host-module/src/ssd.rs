@@ -74,6 +74,7 @@ pub(crate) struct Ssd {
     deadline_us: Atomic<u64>,
     /// A [`Waiting`].
     waiting: Atomic<u32>,
+    retains: Atomic<bool>,
     /// Number of pages that are kept for deferred gets.
     deferred: Atomic<u64>,
     /// Removal of deferred gets that guests have not repeated.
@@ -101,6 +102,7 @@ impl Ssd {
                 reclaiming: Single::new(),
                 deadline_us: Atomic::new(DEADLINE_US),
                 waiting: Atomic::new(Waiting::Automatic as u32),
+                retains: Atomic::new(false),
                 deferred: Atomic::new(0),
                 watching: Single::new(),
                 slow: Atomic::new(0),
@@ -138,6 +140,17 @@ impl Ssd {
     /// Sets how gets wait for reads.
     pub(crate) fn set_waiting(&self, waiting: Waiting) {
         self.waiting.store(waiting as u32, Relaxed);
+    }
+
+    /// Returns whether pages that are returned to a guest stay on their devices, if the guest allows
+    /// it.
+    pub(crate) fn retains(&self) -> bool {
+        self.retains.load(Relaxed)
+    }
+
+    /// Sets whether pages that are returned to a guest stay on their devices.
+    pub(crate) fn set_retains(&self, retains: bool) {
+        self.retains.store(retains, Relaxed);
     }
 
     /// Returns whether a get may be deferred.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Gets. The data of a page is copied without a lock, after the page was removed from the index.
+//! Gets. The data of a page is copied without a lock, after the page was removed from the index. A
+//! page of the SSD tier can also stay in the index ([`share`]), if the guest remembers that it does.
 
 use super::carried::Carried;
-use super::list;
-use super::run::{self, spoil};
+use super::list::{self, is_ssd};
+use super::run::{self, discard, recount};
 use super::session::{Count, Session};
 use ddabi::request::Run;
 
@@ -52,15 +53,85 @@ pub fn give<S: Session>(
             ..
         } = carried;
         let owner = |at: usize| pages[at].is_some().then_some(owners[at]);
-        spoil(session, batch, (*run, place), owner);
+        recount(session, batch, (*run, place), owner, |list| {
+            list.spoil_hits(1);
+        });
     }
     is_given
 }
 
-/// Returns the number of pages of a run that were taken out of the SSD tier.
+/// Stores additional owners of the pages of a run at their positions in `carried`, if the SSD tier
+/// has all of them. The pages stay in the index. Returns whether it has all of them; otherwise
+/// `carried` has none of them.
+pub fn share<S: Session>(
+    session: &S,
+    (run, place): (&Run, usize),
+    carried: &mut Carried<S::Page>,
+) -> bool {
+    let Carried {
+        pages,
+        owners,
+        batch,
+        ..
+    } = carried;
+    run::look(
+        session,
+        batch,
+        core::iter::once((*run, place)),
+        |at, held| {
+            if is_ssd(held.list()) {
+                owners[at] = held.list();
+                pages[at] = session.share_page(held);
+            }
+        },
+    );
+    let pages = &mut pages[place..place + run.pages as usize];
+    let has_all = pages.iter().all(Option::is_some);
+    if !has_all {
+        pages.fill_with(|| None);
+    }
+    has_all
+}
+
+/// Copies a run to the guest whose pages stayed in the index ([`share`]), as a whole or not at all.
+/// `write` writes a page into a frame of the guest and returns whether it succeeded. If the run is
+/// not copied, its pages are removed from the index. Returns whether the run was copied.
+#[inline(never)]
+pub fn give_shared<S: Session>(
+    session: &S,
+    (run, place): (&Run, usize),
+    carried: &mut Carried<S::Page>,
+    mut write: impl FnMut(&S::Page, u64) -> bool,
+) -> bool {
+    let Carried {
+        pages,
+        owners,
+        batch,
+        ..
+    } = carried;
+    let pages = &pages[place..place + run.pages as usize];
+    let is_given = (run.gfn..)
+        .zip(pages)
+        .all(|(gfn, page)| page.as_ref().is_some_and(|page| write(page, gfn)));
+    match is_given {
+        true => recount(
+            session,
+            batch,
+            (*run, place),
+            |at| Some(owners[at]),
+            |list| {
+                list.hits_retained += 1;
+            },
+        ),
+        false => _ = discard(session, batch, run),
+    }
+    is_given
+}
+
+/// Returns the number of pages of a run that were in the SSD tier.
 pub fn from_ssd<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u32 {
     let owners = carried.owners[place..place + run.pages as usize].iter();
-    owners.filter(|owner| list::is_ssd(**owner)).count() as u32
+    owners.filter(|owner| is_ssd(**owner)).count() as u32
 }
 
 /// Returns the number of pages of a run that did not belong to the pool of the run.

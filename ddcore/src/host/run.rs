@@ -6,7 +6,7 @@ use super::bin::Bin;
 use super::list::list;
 use super::session::{Count, Session};
 use super::tally::Tally;
-use crate::index::{Batch, Group, Held, Part, Reason, Removed, Storage};
+use crate::index::{Batch, Group, Held, List, Part, Reason, Removed, Storage};
 use core::cell::Cell;
 use ddabi::key::PageKey;
 use ddabi::request::Run;
@@ -156,13 +156,14 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
     freed
 }
 
-/// Corrects the counters for pages of a run that were taken out but not copied to the guest.
-/// `owner` returns for the position of such a page the list to which it belonged.
-pub fn spoil<S: Session>(
+/// Calls `count` with the counters of the list of each page of a run, to correct them. `owner` returns
+/// for the position of a page the list to which it belonged, or `None` if it does not count.
+pub fn recount<S: Session>(
     session: &S,
     batch: &mut Batch,
     run: (Run, usize),
     owner: impl Fn(usize) -> Option<u16>,
+    count: impl Fn(&mut List),
 ) {
     by_shard(session, batch, core::iter::once(run), |shard, group| {
         session.with(shard, |index| {
@@ -170,7 +171,7 @@ pub fn spoil<S: Session>(
             for owner in group.parts().flat_map(places).filter_map(&owner) {
                 let lists = index.storage_mut().lists_mut();
                 if let Some(list) = lists.get_mut(usize::from(owner)) {
-                    list.spoil_hits(1);
+                    count(list);
                 }
             }
         });

@@ -35,6 +35,8 @@ pub struct List {
     pub puts: u64,
     /// Number of pages that were removed because they were read back.
     pub hits: u64,
+    /// Number of pages that were read back and stayed in the list.
+    pub hits_retained: u64,
     /// Number of pages that were removed because the guest flushed or overwrote them.
     pub flushes: u64,
     /// Number of pages that were removed to make room.
@@ -71,6 +73,7 @@ impl List {
         self.used += other.used;
         self.puts += other.puts;
         self.hits += other.hits;
+        self.hits_retained += other.hits_retained;
         self.flushes += other.flushes;
         self.evictions += other.evictions;
         self.moved_in += other.moved_in;

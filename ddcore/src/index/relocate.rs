@@ -55,6 +55,7 @@ pub enum End {
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
     handle: u64,
+    list: u16,
     index: PhantomData<&'a ()>,
 }
 
@@ -62,6 +63,11 @@ impl Held<'_> {
     /// Returns the handle of the page.
     pub const fn handle(&self) -> u64 {
         self.handle
+    }
+
+    /// Returns the list that the page is in.
+    pub const fn list(&self) -> u16 {
+        self.list
     }
 
     /// Returns whether the page is in the SSD tier.
@@ -96,6 +102,7 @@ impl<S: Storage> Index<S> {
             *handle = self.handle(block, page as usize + at);
             let held_page = Held {
                 handle: *handle,
+                list,
                 index: PhantomData,
             };
             held(at, held_page);
@@ -122,10 +129,12 @@ impl<S: Storage> Index<S> {
                 let block = self.block(number);
                 let mut mask = block.present() & rest;
                 rest &= !mask;
+                let list = self.list_of_block(block);
                 while mask != 0 {
                     let page = mask.trailing_zeros();
                     let held_page = Held {
                         handle: self.handle(block, page as usize),
+                        list,
                         index: PhantomData,
                     };
                     held(part.place_of(page), held_page);

@@ -9,9 +9,9 @@ pub enum State {
     Absent,
     /// The host may have a valid copy.
     Present,
-    /// A put is in flight.
+    /// A put is in flight, or a get after which the host may keep the page.
     Leaving,
-    /// A put is in flight, and its copy must not be used.
+    /// The same, and the copy must not be used.
     Cancelled,
 }
 

@@ -124,6 +124,8 @@ where
     /// ones do not change and make the read a miss.
     ///
     /// The host may be asked only if all pages were present.
+    ///
+    /// See [`Shard::claim_retained`] for hosts that may keep the pages that they return.
     pub fn claim(&mut self, file: &FileKey, index: u64, pages: u32) -> Claim {
         self.renew(file);
         let present = self.notice(file, index, pages);
@@ -132,6 +134,30 @@ where
         } else {
             Claim::Miss { present }
         }
+    }
+
+    /// Begins a read of one folio from a host that may keep the pages that it returns. Does the same
+    /// as [`Shard::claim`], but if the host may be asked, the pages are leaving, as if they were
+    /// put: a change of their content during the read cancels them.
+    ///
+    /// After [`Claim::Ask`] the caller must call [`Shard::finish_put`] exactly once for each page,
+    /// with whether the host has kept it, before the folio can be written or reclaimed.
+    pub fn claim_retained(&mut self, file: &FileKey, index: u64, pages: u32) -> Claim {
+        self.renew(file);
+        if !self.peek(file, index, pages) {
+            return self.claim(file, index, pages);
+        }
+        if let Some(span) = Span::run(index, pages) {
+            let owner = self.find_file(file);
+            self.each(owner, span, Bits::begin, |_| ());
+            for number in span.numbers() {
+                let slot = owner.and_then(|owner| self.find_chunk(owner, number));
+                if let Some(chunk) = slot.and_then(|slot| self.chunks.get_mut(slot)) {
+                    chunk.recent = true;
+                }
+            }
+        }
+        Claim::Ask
     }
 
     /// Applies an eviction notice of the host: present pages become absent. Leaving and cancelled

@@ -63,14 +63,14 @@ fn headers_are_checked() {
         (RequestHeader { ticket: 1, ..good }, Status::Invalid),
         (
             RequestHeader {
-                flags: 2,
+                flags: 4,
                 ..header(Operation::Get, 1)
             },
             Status::Invalid,
         ),
         (
             RequestHeader {
-                flags: MAY_DEFER,
+                flags: MAY_RETAIN,
                 ..header(Operation::Put, 1)
             },
             Status::Invalid,
@@ -99,9 +99,9 @@ fn headers_are_checked() {
 }
 
 #[test]
-fn gets_may_be_deferred() {
+fn gets_have_options() {
     let raw = RequestHeader {
-        flags: MAY_DEFER,
+        flags: MAY_DEFER | MAY_RETAIN,
         ticket: 7,
         ..header(Operation::Get, 1)
     };
@@ -109,19 +109,29 @@ fn gets_may_be_deferred() {
         pages: 1,
         ..Run::default()
     };
-    let deferral = |raw: &RequestHeader| {
+    let options = |raw: &RequestHeader| {
         let header = Header::parse(raw).unwrap();
         match Request::parse(&header, run.as_bytes()) {
-            Ok(Request::Get(_, deferral)) => deferral,
+            Ok(Request::Get(_, options)) => options,
             other => panic!("{other:?}"),
         }
     };
-    let expected = Deferral {
-        allowed: true,
+    let expected = GetOptions {
+        may_defer: true,
+        may_retain: true,
         ticket: 7,
     };
-    assert_eq!(deferral(&raw), expected);
-    assert_eq!(deferral(&header(Operation::Get, 1)), Deferral::default());
+    assert_eq!(options(&raw), expected);
+    let retained = GetOptions {
+        may_retain: true,
+        ..GetOptions::default()
+    };
+    let raw = RequestHeader {
+        flags: MAY_RETAIN,
+        ..header(Operation::Get, 1)
+    };
+    assert_eq!(options(&raw), retained);
+    assert_eq!(options(&header(Operation::Get, 1)), GetOptions::default());
 }
 
 #[test]

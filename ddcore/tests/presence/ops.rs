@@ -39,6 +39,8 @@ pub(crate) enum Op {
     Invalidate(FileKey, u64, u64),
     Forget(FileKey),
     Claim(FileKey, u64, u32),
+    /// Claims pages that the host may keep. Their read is finished like a put.
+    ClaimRetained(FileKey, u64, u32),
     Notice(FileKey, u64, u32),
     Lookup(FileKey, u64, u32),
     Reclaim(u32),
@@ -91,6 +93,7 @@ pub(crate) fn ops() -> impl Strategy<Value = Op> {
         2 => (files(), indices(), indices()).prop_map(|(file, a, b)| Op::Invalidate(file, a, b)),
         1 => files().prop_map(Op::Forget),
         4 => run().prop_map(|(file, index, pages)| Op::Claim(file, index, pages)),
+        3 => run().prop_map(|(file, index, pages)| Op::ClaimRetained(file, index, pages)),
         2 => run().prop_map(|(file, index, pages)| Op::Notice(file, index, pages)),
         3 => run().prop_map(|(file, index, pages)| Op::Lookup(file, index, pages)),
         1 => (0..4_u32).prop_map(Op::Reclaim),

@@ -81,6 +81,19 @@ impl Pair {
                 assert_eq!(map.claim(&file, index, pages), expected);
                 assert!(!all || present == u64::from(pages));
             }
+            Op::ClaimRetained(file, index, pages) => {
+                let all = pages > 0 && map.peek(&file, index, pages);
+                model.renew(file);
+                let claim = map.claim_retained(&file, index, pages);
+                if all {
+                    assert_eq!(claim, Claim::Ask);
+                    run(index, pages).for_each(|index| model.set(file, index, Leaving));
+                    puts.push((file, index, pages));
+                } else {
+                    let present = model.notice(file, index, pages);
+                    assert_eq!(claim, Claim::Miss { present });
+                }
+            }
             Op::Notice(file, index, pages) => {
                 assert_eq!(
                     map.notice(&file, index, pages),

@@ -199,6 +199,38 @@ fn read_claims() {
 }
 
 #[test]
+fn read_claims_pages_that_the_host_may_keep() {
+    let (states, answers) = row(|map| map.claim_retained(&file(1, 1), 130, 1));
+    assert_eq!(states, [Absent, Leaving, Leaving, Cancelled]);
+    let miss = Claim::Miss { present: 0 };
+    assert_eq!(answers, [miss, Claim::Ask, miss, miss]);
+    // A page that is absent is not claimed, and the page before it does not stay present.
+    let mut map = map(1, 1, 3);
+    bring(&mut map, 129, 1, Present);
+    assert_eq!(
+        map.claim_retained(&file(1, 1), 129, 2),
+        Claim::Miss { present: 1 }
+    );
+    assert_eq!(map.state(&file(1, 1), 129), Absent);
+}
+
+#[test]
+fn a_page_that_changes_while_it_is_read_is_not_kept() {
+    for (changes, state) in [(false, Present), (true, Absent)] {
+        let mut map = map(1, 1, 3);
+        bring(&mut map, 130, 1, Present);
+        assert_eq!(map.claim_retained(&file(1, 1), 130, 1), Claim::Ask);
+        assert_eq!(map.claim(&file(1, 1), 130, 1), Claim::Miss { present: 0 });
+        if changes {
+            map.invalidate(&file(1, 1), 130, 130);
+        }
+        let finished = map.finish_put(&file(1, 1), 130, 1, true);
+        assert_eq!(finished.cancelled, u64::from(changes));
+        assert_eq!(map.state(&file(1, 1), 130), state);
+    }
+}
+
+#[test]
 fn host_evicts() {
     let (states, answers) = row(|map| map.notice(&file(1, 1), 130, 1));
     assert_eq!(states, [Absent, Absent, Leaving, Cancelled]);

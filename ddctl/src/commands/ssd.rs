@@ -91,8 +91,8 @@ pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
-/// The deadline and the place where readers wait apply to all devices, and a write budget to one
-/// device.
+/// The deadline, the place where readers wait, and whether pages are retained apply to all devices, and
+/// a write budget to one device.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
@@ -102,7 +102,7 @@ pub(crate) struct ListArguments {}
 ))]
 pub(crate) struct SetArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
-    #[arg(required_unless_present_any = ["deadline", "wait"], requires = "write_budget")]
+    #[arg(required_unless_present_any = ["deadline", "wait", "retain"], requires = "write_budget")]
     device: Option<String>,
     /// Longest time in milliseconds that a guest waits for a device before it reads its own disk
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(i64::from(*DEADLINES.start())..=i64::from(*DEADLINES.end())))]
@@ -110,6 +110,12 @@ pub(crate) struct SetArguments {
     /// Where a reader waits for a device
     #[arg(long, value_name = "WHERE")]
     wait: Option<Wait>,
+    /// Whether a page that a guest reads stays on the device
+    ///
+    /// If it stays, it need not be written again when it leaves the guest's page cache unchanged, but
+    /// it takes a place on the device meanwhile.
+    #[arg(long, value_name = "WHETHER")]
+    retain: Option<Retain>,
     /// Limit of writes to the device: bytes a second, like 20M; drive writes a day, like 1dwpd; or
     /// `none`
     ///
@@ -130,6 +136,15 @@ enum Wait {
     Host,
     /// In the guest, where its vCPU runs other tasks; the read costs a second call
     Guest,
+}
+
+/// Whether a page that a guest reads stays on its device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Retain {
+    /// It stays until its content changes, or until it is evicted
+    On,
+    /// It leaves the device
+    Off,
 }
 
 impl Wait {
@@ -359,6 +374,9 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         if let Some(wait) = arguments.wait {
             file.set_wait(wait.waiting())?;
         }
+        if let Some(retain) = arguments.retain {
+            file.set_retain(retain == Retain::On)?;
+        }
         match arguments.deadline {
             Some(deadline) => file.set_deadline(deadline),
             None => Ok(()),
@@ -385,6 +403,18 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         })?;
         text += &format!("Readers wait for devices {words}\n");
         report.waiting = Some(waiting_word(waiting));
+    }
+    if let Some(retain) = arguments.retain {
+        let retain = retain == Retain::On;
+        host.control.configure(&ConfigChange {
+            retain: Some(retain),
+            ..ConfigChange::default()
+        })?;
+        text += match retain {
+            true => "Pages that guests read stay on the devices\n",
+            false => "Pages that guests read leave the devices\n",
+        };
+        report.retain = Some(retain);
     }
     if let Some(deadline) = arguments.deadline {
         host.control.configure(&ConfigChange {

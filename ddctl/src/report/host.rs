@@ -119,6 +119,9 @@ pub(crate) struct SsdSettingsReport {
     /// Where readers wait for a device: `automatic`, `host` or `guest`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<&'static str>,
+    /// Whether pages that are returned to guests stay on the devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retain: Option<bool>,
     /// Path of the file in which they were saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved: Option<PathBuf>,

@@ -57,6 +57,7 @@ impl Default for HostState {
                 vms: 0,
                 deadline: 20_000,
                 waiting: Waiting::Automatic,
+                retain: false,
                 keep_free: 512,
                 promote_free: 1 << 14,
                 counters: HostCounters::default(),
@@ -158,6 +159,7 @@ impl HostControl for FakeHost {
             status.mode = change.mode.unwrap_or(status.mode);
             status.batch = change.batch.unwrap_or(status.batch);
             status.deadline = change.deadline.unwrap_or(status.deadline);
+            status.retain = change.retain.unwrap_or(status.retain);
             status.waiting = change.waiting.unwrap_or(status.waiting);
             status.keep_free = change.keep_free.unwrap_or(status.keep_free);
             status.promote_free = change.promote_free.unwrap_or(status.promote_free);

@@ -7,7 +7,7 @@ use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
 use ddabi::pool::SAME_WEIGHT;
 use ddabi::request::{
-    BODY, FlushRange, Hello, MAX_RUNS, MigrateBody, PoolBody, REQUEST_MAGIC, RequestHeader, Run,
+    BODY, FlushRange, Hello, MAX_RUNS, MAY_RETAIN, MigrateBody, PoolBody, REQUEST_MAGIC, RequestHeader, Run,
 };
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
 use zerocopy::{FromBytes as _, Immutable, IntoBytes};
@@ -60,6 +60,8 @@ pub(crate) enum Sent {
     Goodbye,
     Put(Vec<Pages>),
     Get(Vec<Pages>),
+    /// A get after which pages of the SSD tier may stay.
+    GetRetained(Vec<Pages>),
     Flush(Vec<Range>),
     PoolCreate(Pool),
     PoolSet(u8, Pool),
@@ -143,6 +145,10 @@ impl Page {
             session,
             sequence,
             count,
+            flags: match sent {
+                Sent::GetRetained(_) => MAY_RETAIN,
+                _ => 0,
+            },
             ..RequestHeader::default()
         };
         page.0[..BODY].copy_from_slice(header.as_bytes());
@@ -179,7 +185,9 @@ impl Page {
             Sent::Goodbye => (one(Operation::Goodbye), 0),
             Sent::Numbered(_) => (one(Operation::Ping), 0),
             Sent::Put(pages) => (one(Operation::Put), self.put(&runs(pages, true))),
-            Sent::Get(pages) => (one(Operation::Get), self.put(&runs(pages, false))),
+            Sent::Get(pages) | Sent::GetRetained(pages) => {
+                (one(Operation::Get), self.put(&runs(pages, false)))
+            }
             Sent::Flush(ranges) => {
                 let ranges: Vec<_> = ranges.iter().take(MAX_RUNS).map(range).collect();
                 (one(Operation::Flush), self.put(&ranges))

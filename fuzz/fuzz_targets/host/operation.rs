@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 
 use ddabi::answer::PoolPressure;
 use ddabi::key::PageKey;
-use ddabi::request::{CLASSES, Run};
+use ddabi::request::{CLASSES, MAX_RUNS, Run};
 use ddcore::host::Origin;
 use ddcore::host::carried::Carried;
 use ddcore::host::cause::Cause;
 use ddcore::host::evict::evict_pool;
 use ddcore::host::flush::{Effort, flush};
-use ddcore::host::get::{give, take};
+use ddcore::host::get::{give, give_shared, share, take};
 use ddcore::host::heap;
 use ddcore::host::pressure::pressure;
 use ddcore::host::put::{Refusal, Source, store};
 use ddcore::host::room::retire;
 use ddcore::host::walk::{empty, migrate};
 use ddcore::host::{Host as _, Session as _};
-use ddcore::request::{Request, Runs};
+use ddcore::request::{GetOptions, Request, Runs};
 
 use crate::call::is_reachable;
 use crate::host::{Host, World};
@@ -82,7 +82,7 @@ impl Caller<'_> {
             Request::Hello(_) | Request::Ping => {}
             Request::Goodbye => self.vm.end(),
             Request::Put(runs) => self.put(runs, carried),
-            Request::Get(runs, _) => self.get(runs, carried),
+            Request::Get(runs, options) => self.get(runs, *options, carried),
             Request::Flush(ranges) => {
                 for range in ranges.iter() {
                     let mut calls = 0;
@@ -148,11 +148,21 @@ impl Caller<'_> {
         self.finish(runs, carried);
     }
 
-    fn get(&self, runs: &Runs<'_>, carried: &mut Carried<Frame>) {
-        let found = take(self.session, runs.placed(), carried);
+    fn get(&self, runs: &Runs<'_>, options: GetOptions, carried: &mut Carried<Frame>) {
+        let mut is_shared = [false; MAX_RUNS];
+        for (is_shared, (run, place)) in is_shared.iter_mut().zip(runs.placed()) {
+            *is_shared = options.may_retain && share(self.session, (&run, place), carried);
+        }
+        let wanted = runs.placed().zip(is_shared);
+        let wanted = wanted.filter_map(|(run, is_shared)| (!is_shared).then_some(run));
+        let found = take(self.session, wanted, carried);
         let (mut total, mut held) = (0, 0);
-        for (run, place) in runs.placed() {
+        for ((run, place), is_shared) in runs.placed().zip(is_shared) {
             total = place + usize::from(run.pages);
+            if is_shared {
+                self.give_shared((&run, place), carried);
+                continue;
+            }
             let pages = &carried.pages[place..total];
             let whole = pages.iter().all(Option::is_some);
             held += pages.iter().flatten().count();
@@ -167,6 +177,21 @@ impl Caller<'_> {
         retire(&self.host.engine, &mut carried.pages[..total]);
         self.session.sub_used(&found);
         self.finish(runs, carried);
+    }
+
+    /// Returns a run whose pages stay in the SSD tier. Another run of the call may have taken them out
+    /// meanwhile.
+    fn give_shared(&self, (run, place): (&Run, usize), carried: &mut Carried<Frame>) {
+        let reachable = (run.gfn..).take(run.pages.into()).all(is_reachable);
+        let kept = self.session.own.held(run);
+        let given = give_shared(self.session, (run, place), carried, |_, gfn| {
+            is_reachable(gfn)
+        });
+        assert_eq!(given, reachable);
+        match given {
+            true => assert_eq!(self.session.own.held(run), kept),
+            false => self.session.own.assert_gone(run),
+        }
     }
 
     fn finish(&self, runs: &Runs<'_>, carried: &Carried<Frame>) {

@@ -137,6 +137,12 @@ impl Session {
         assert!(keys(run).all(|key| !model.contains_key(&key)));
     }
 
+    /// Returns the number of pages of a run that are stored.
+    pub(crate) fn held(&self, run: &Run) -> usize {
+        let model = self.model.borrow();
+        keys(run).filter(|key| model.contains_key(key)).count()
+    }
+
     /// Checks that no page of a range is stored.
     pub(crate) fn assert_flushed(&self, range: &Range) {
         let flushed = |key: &PageKey| match range {

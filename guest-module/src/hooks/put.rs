@@ -44,6 +44,16 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         let behind = (view.index + u64::from(pages), last);
         state.content_changed(&file, behind, Change::Removed);
     }
+    if state.channel.retains() && state.map.peek(&file, view.index, pages) {
+        // A page that is present and in the page cache was kept by the SSD tier when it was read, and
+        // has not changed since, so that nothing has to be put. Its departure counts for the history.
+        if let Some(route) = state.pools.put_route(folio) {
+            let (admissions, refaulted) = (&state.pools.admissions, view.is_refaulted());
+            let _ = admissions.decide(route.slot, &file, (view.index, pages), refaulted);
+        }
+        count!(state, put_retained, pages);
+        return;
+    }
     let Some((route, class)) = admit(state, folio, &file, &view, pages) else {
         // The bits are cleared as for a change of content, so that a later read finds no older
         // copy.

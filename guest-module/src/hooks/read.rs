@@ -55,6 +55,10 @@ struct Planned {
     ask: bool,
     /// Whether the host returned the folio.
     hit: bool,
+    /// Whether the SSD tier may keep the folio. Its pages are leaving until the read ends.
+    may_retain: bool,
+    /// Whether the SSD tier has kept the folio.
+    retained: bool,
 }
 
 impl Planned {
@@ -196,8 +200,14 @@ fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> P
         inside,
         ..Planned::default()
     };
-    match state.map.claim(&source.file, view.index, inside) {
-        Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
+    let can_ask = view.is_fresh() && inside <= MAX_PAGES;
+    planned.may_retain = can_ask && state.channel.retains();
+    let claim = match planned.may_retain {
+        true => state.map.claim_retained(&source.file, view.index, inside),
+        false => state.map.claim(&source.file, view.index, inside),
+    };
+    match claim {
+        Claim::Ask if can_ask => {
             planned.ask = true;
             planned.pool = pool;
             if inside < view.pages {
@@ -231,28 +241,30 @@ fn flush_unneeded(state: &State, file: FileKey, planned: &Planned) {
 /// Requests all claimed folios of the plan from the host and marks the hits. The plan fits into one
 /// call, or is a single larger folio; such a folio is a hit only if all its parts are.
 fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
-    let Some(session) = state.channel.session() else {
-        return;
-    };
     let claimed = || plan.iter().filter(|planned| planned.ask);
     let asked: u32 = claimed().map(|planned| planned.inside).sum();
-    count!(state, get_asked, asked);
-    let got = if asked <= MOST_PAGES {
-        get(state, session, claimed().map(|planned| planned.run(file)))
-    } else {
-        let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
-        // After a miss the host may still have the parts that were not requested.
-        match all.all(|part| get(state, session, once(part)).hits == 1) {
-            true => GetResult {
-                hits: 1,
-                unknown: 0,
-            },
-            false => GetResult::UNKNOWN,
+    // All folios of a call are kept or none, because a request has one flag for all of them.
+    let may_retain = claimed().all(|planned| planned.may_retain);
+    let got = match state.channel.session() {
+        None => GetResult::UNKNOWN,
+        Some(session) if asked <= MOST_PAGES => {
+            let runs = claimed().map(|planned| planned.run(file));
+            get(state, session, runs, may_retain)
+        }
+        Some(session) => {
+            let all = claimed().flat_map(|planned| parts(planned.run(file)));
+            get_parts(state, session, all, may_retain)
         }
     };
+    count!(state, get_asked, asked);
     for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
         planned.hit = got.hits & 1 << n != 0;
-        if got.unknown & 1 << n != 0 {
+        planned.retained = got.retained & 1 << n != 0;
+        let mut is_unneeded = got.unknown & 1 << n != 0;
+        if planned.may_retain {
+            is_unneeded |= end_claim(state, &file, planned);
+        }
+        if is_unneeded {
             flush_unneeded(state, file, planned);
         }
     }
@@ -262,9 +274,25 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     count!(state, get_misses, asked - pages);
 }
 
+/// Ends the claim of a folio that the SSD tier was allowed to keep: if it did, the pages are in the
+/// map, except those whose content has changed since the claim. Returns whether there are such pages,
+/// which the host can free.
+fn end_claim(state: &State, file: &FileKey, planned: &Planned) -> bool {
+    let Planned {
+        index,
+        inside,
+        retained,
+        ..
+    } = *planned;
+    let ended = state.map.finish_put(file, index, inside, retained);
+    retained && ended.cancelled > 0
+}
+
 /// The result of a get, with a bit for each run.
 struct GetResult {
     hits: u64,
+    /// Runs that were hit, and that the SSD tier has kept.
+    retained: u64,
     /// Runs whose pages the host may still have, because it did not answer or had no memory.
     unknown: u64,
 }
@@ -272,21 +300,39 @@ struct GetResult {
 impl GetResult {
     /// The result of a get that was not answered.
     const UNKNOWN: Self = Self {
-        hits: 0,
         unknown: u64::MAX,
+        ..Self::NOTHING
+    };
+
+    /// The result of a get without hits.
+    const NOTHING: Self = Self {
+        hits: 0,
+        retained: 0,
+        unknown: 0,
     };
 }
 
-/// Asks for at most [`MAX_FOLIOS`] runs, and sleeps while the host reads some of them from an SSD.
-fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> GetResult {
+/// Asks for at most [`MAX_FOLIOS`] runs, which the SSD tier `may_retain`, and sleeps while the host
+/// reads some of them from an SSD.
+fn get(
+    state: &State,
+    session: u64,
+    runs: impl Iterator<Item = Run> + Clone,
+    may_retain: bool,
+) -> GetResult {
     let start = Instant::<Monotonic>::now();
     let mut got = GetResult::UNKNOWN;
     let mut deferral = None;
     for attempt in 0..=MOST_DEFERRALS {
-        let allow = attempt < MOST_DEFERRALS;
-        let round = get_once(state, session, runs.clone(), got.unknown, (deferral, allow));
+        let options = Options {
+            may_retain,
+            may_defer: attempt < MOST_DEFERRALS,
+            deferral,
+        };
+        let round = get_once(state, session, runs.clone(), got.unknown, options);
         let Some(round) = round else { break };
         got.hits |= round.hits;
+        got.retained |= round.retained;
         got.unknown = round.unknown;
         deferral = round.deferral;
         let Some(deferral) = deferral.filter(|_| got.unknown != 0) else {
@@ -301,23 +347,56 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> 
     got
 }
 
+/// Asks for the parts of one folio, one after the other. The folio is a hit only if all of them are,
+/// and is kept only if all of them are.
+fn get_parts(
+    state: &State,
+    session: u64,
+    parts: impl Iterator<Item = Run>,
+    may_retain: bool,
+) -> GetResult {
+    let (mut retained, mut dropped) = (0, 0);
+    for part in parts {
+        let got = get(state, session, once(part), may_retain);
+        if got.hits == 0 {
+            // The host may still have the parts that were not requested, or were kept.
+            return GetResult::UNKNOWN;
+        }
+        retained |= got.retained;
+        dropped |= !got.retained & 1;
+    }
+    GetResult {
+        hits: 1,
+        retained: retained & !dropped,
+        unknown: retained & dropped,
+    }
+}
+
+/// What a call allows and continues.
+struct Options {
+    may_retain: bool,
+    may_defer: bool,
+    /// The deferred get that the call continues.
+    deferral: Option<Deferral>,
+}
+
 /// The result of a call, with a bit for each run.
 struct Round {
     hits: u64,
+    retained: u64,
     /// Runs that the host is reading from an SSD, which must be requested again. All runs, if there
     /// is not an answer.
     unknown: u64,
     deferral: Option<Deferral>,
 }
 
-/// Makes one call for those of at most [`MAX_FOLIOS`] runs whose bit is set in `open`. It continues
-/// a get that was deferred, if one is given, and may be deferred if `allow` is set.
+/// Makes one call for those of at most [`MAX_FOLIOS`] runs whose bit is set in `open`.
 fn get_once(
     state: &State,
     session: u64,
     runs: impl Iterator<Item = Run> + Clone,
     open: u64,
-    (deferral, allow): (Option<Deferral>, bool),
+    options: Options,
 ) -> Option<Round> {
     let mut call = state.channel.begin()?;
     let start = Instant::<Monotonic>::now();
@@ -327,11 +406,14 @@ fn get_once(
         call.push(&run);
         asked |= 1 << n;
     }
-    if let Some(deferral) = deferral {
+    if let Some(deferral) = options.deferral {
         call.resume(deferral);
     }
+    if options.may_retain {
+        call.allow_retaining();
+    }
     // If no other task waits for the CPU, a second call costs more than it gains.
-    if allow && state.channel.can_defer() && cpu::should_sleep() {
+    if options.may_defer && state.channel.can_defer() && cpu::should_sleep() {
         call.allow_deferral();
     }
     count!(state, get_calls);
@@ -343,6 +425,7 @@ fn get_once(
         };
         Round {
             hits: bits(&|at| call.succeeded(at)),
+            retained: bits(&|at| call.is_retained(at)),
             unknown: match call.is_answered() {
                 true => bits(&|at| call.is_reading(at)),
                 false => asked,

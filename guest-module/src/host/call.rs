@@ -8,10 +8,10 @@ use crate::memory::gfp_nowarn;
 use core::cell::UnsafeCell;
 use ddabi::answer::{
     AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, READING, RESULTS,
-    UNFINISHED,
+    RETAINED, RETAINS, UNFINISHED,
 };
 use ddabi::hypercall::{Operation, Outcome, Status, NUMBER};
-use ddabi::request::{RequestHeader, Run, BODY, MAX_RUNS, MAY_DEFER, REQUEST_MAGIC};
+use ddabi::request::{RequestHeader, Run, BODY, MAX_RUNS, MAY_DEFER, MAY_RETAIN, REQUEST_MAGIC};
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
@@ -235,9 +235,20 @@ impl Call<'_> {
         header.is_some_and(|header| header.flags & UNFINISHED != 0)
     }
 
+    /// Returns whether the answer says that the host's SSD tier keeps the pages that it returns.
+    pub(crate) fn retains(&self) -> bool {
+        let header = self.header().filter(|_| self.answered);
+        header.is_some_and(|header| header.flags & RETAINS != 0)
+    }
+
     /// Returns whether run `n` was stored or hit, or range `n` flushed.
     pub(crate) fn succeeded(&self, n: usize) -> bool {
-        self.result(n) == 1
+        matches!(self.result(n), 1 | RETAINED)
+    }
+
+    /// Returns whether run `n` was hit, and the host's SSD tier has kept it.
+    pub(crate) fn is_retained(&self, n: usize) -> bool {
+        self.result(n) == RETAINED
     }
 
     /// Returns whether the host wrote an answer. It does not if it may not write to the guest's
@@ -270,6 +281,11 @@ impl Call<'_> {
     /// Lets the host defer this get, because its caller can sleep.
     pub(crate) fn allow_deferral(&mut self) {
         self.flags |= MAY_DEFER;
+    }
+
+    /// Lets the host's SSD tier keep the pages that this get returns.
+    pub(crate) fn allow_retaining(&mut self) {
+        self.flags |= MAY_RETAIN;
     }
 
     /// Makes this get continue one that was deferred.

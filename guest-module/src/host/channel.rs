@@ -10,7 +10,7 @@ use crate::ffi::tracepoints;
 use crate::ffi::worker::Worker;
 use crate::host::call::{Call, CallBuffers, Failure};
 use crate::number::Number;
-use ddabi::answer::{HelloAnswer, DEFER};
+use ddabi::answer::{HelloAnswer, DEFER, RETAIN};
 use ddabi::genl::LinkState;
 use ddabi::hypercall::{Operation, Outcome, Status};
 use ddabi::request::Hello;
@@ -32,6 +32,8 @@ pub(crate) struct Channel {
     vm: Atomic<u32>,
     /// Features of the session.
     features: Atomic<u64>,
+    /// Whether the host's SSD tier keeps the pages that it returns.
+    retains: Atomic<bool>,
     counters: Counters,
 }
 
@@ -44,6 +46,7 @@ impl Channel {
             state: Atomic::new(LinkState::Alone as u32),
             vm: Atomic::new(0),
             features: Atomic::new(0),
+            retains: Atomic::new(false),
             counters: Counters::new()?,
         })
     }
@@ -84,8 +87,22 @@ impl Channel {
         self.features.load(Relaxed) & DEFER != 0
     }
 
+    /// Returns whether the host's SSD tier keeps the pages that it returns, as far as is known. Pages
+    /// that it has kept remain valid if this changes.
+    pub(crate) fn retains(&self) -> bool {
+        self.retains.load(Relaxed) && self.features.load(Relaxed) & RETAIN != 0
+    }
+
+    /// Records whether the host's SSD tier keeps the pages that it returns.
+    pub(crate) fn note_retains(&self, retains: bool) {
+        if self.retains.load(Relaxed) != retains {
+            self.retains.store(retains, Relaxed);
+        }
+    }
+
     /// Records the host's answer about a session that is about to begin. Worker only.
     pub(crate) fn note(&self, answer: &HelloAnswer) {
+        self.retains.store(false, Relaxed);
         self.vm.store(answer.vm, Relaxed);
         self.features.store(answer.features, Relaxed);
     }
@@ -145,7 +162,7 @@ impl Channel {
     pub(crate) fn hello(&self) -> Result<HelloAnswer, Failure> {
         self.buffers.restart();
         let hello = Hello {
-            features: DEFER,
+            features: DEFER | RETAIN,
             page_size: PAGE_SIZE as u32,
             ..Hello::default()
         };

@@ -6,7 +6,8 @@ use crate::ffi::kvm::{CallingVm, Fault};
 use crate::vm::scratch::{AnswerRoom, NoticeRoom};
 use crate::vm::session::Session;
 use ddabi::answer::{
-    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, READING, RESULTS, UNFINISHED,
+    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, READING, RESULTS, RETAINED,
+    RETAINS, UNFINISHED,
 };
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
@@ -53,6 +54,11 @@ impl<'a> Answer<'a> {
         self.header.flags |= UNFINISHED;
     }
 
+    /// Sets the flag which tells the guest that the SSD tier keeps the pages that it returns.
+    pub(crate) fn set_retains(&mut self) {
+        self.header.flags |= RETAINS;
+    }
+
     /// Appends the result of the next run or range.
     pub(crate) fn add(&mut self, done: bool) {
         self.add_result(u8::from(done));
@@ -61,6 +67,11 @@ impl<'a> Answer<'a> {
     /// Appends the result [`READING`] for the next run.
     pub(crate) fn add_reading(&mut self) {
         self.add_result(READING);
+    }
+
+    /// Appends the result [`RETAINED`] for the next run.
+    pub(crate) fn add_retained(&mut self) {
+        self.add_result(RETAINED);
     }
 
     fn add_result(&mut self, result: u8) {

@@ -10,7 +10,7 @@ use crate::state::Host;
 use crate::vm::scratch::{Scratch, ScratchList};
 use crate::vm::session::Session;
 use crate::vm::Vm;
-use ddabi::answer::{HelloAnswer, DEFER};
+use ddabi::answer::{HelloAnswer, DEFER, RETAIN};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::{RequestHeader, BODY};
@@ -137,7 +137,7 @@ fn hello(
     })?;
     let session = Session::new(
         (vm, guest.vcpus()),
-        features & DEFER,
+        features & (DEFER | RETAIN),
         host.tier.clone(),
         host.ssd.clone(),
     )

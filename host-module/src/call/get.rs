@@ -15,13 +15,13 @@ use crate::vm::session::Session;
 use ddabi::hypercall::Outcome;
 use ddabi::request::{Run, MAX_RUNS};
 use ddcore::host::carried::Carried;
-use ddcore::host::get::{foreign, from_ssd, give, take};
+use ddcore::host::get::{foreign, from_ssd, give, give_shared, share, take};
 use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::room::retire;
 use ddcore::host::run::{discard, look};
 use ddcore::host::session::Count;
 use ddcore::host::{Host as _, Session as _};
-use ddcore::request::{Deferral, Runs};
+use ddcore::request::{GetOptions, Runs};
 use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
@@ -30,6 +30,8 @@ use kernel::time::{Instant, Monotonic};
 pub(crate) enum Frames {
     /// They can be written.
     Ready,
+    /// They can be written, and the SSD tier keeps the pages of the run.
+    Retained,
     /// They must not be written, because KVM tracks dirty pages.
     Tracked,
     /// Some of them are not in the host's memory, or are not ordinary memory.
@@ -56,7 +58,7 @@ impl Caller<'_> {
     pub(super) fn get(
         &self,
         runs: &Runs<'_>,
-        deferral: Deferral,
+        options: GetOptions,
         mut answer: Option<Answer<'_>>,
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
@@ -73,18 +75,19 @@ impl Caller<'_> {
         let mut start = self.start;
         let mut read_before = ReadBefore::nothing();
         if let Some(answer) = &mut answer {
-            match deferral.ticket {
-                0 if deferral.allowed => {
+            match options.ticket {
+                0 if options.may_defer => {
                     read_before = self.defer(runs, &mut frames, answer, carried);
                 }
                 0 => {}
-                _ => (start, read_before) = self.resume(deferral, &mut frames, answer),
+                _ => (start, read_before) = self.resume(options, &mut frames, answer),
             }
         }
+        let mut is_on_ssd = options.may_retain && self.retain(runs, &mut frames, carried);
         let wanted = runs.placed().zip(&frames);
         let wanted = wanted.filter_map(|(run, frames)| (*frames == Frames::Ready).then_some(run));
         let found = take(&**self.session, wanted, carried);
-        let is_on_ssd = found.ssd > 0;
+        is_on_ssd |= found.ssd > 0;
         if is_on_ssd {
             self.fetch(runs, carried, &mut read_before);
         }
@@ -99,24 +102,29 @@ impl Caller<'_> {
                 }
                 continue;
             }
-            let given =
-                frames == Frames::Ready && self.session.give(self.guest, (&run, place), carried);
+            let is_retained = frames == Frames::Retained;
+            let given = (is_retained || frames == Frames::Ready)
+                && self
+                    .session
+                    .give(self.guest, (&run, place), is_retained, carried);
             if given {
                 pages += u64::from(run.pages);
                 if is_traced {
                     ssd_pages += from_ssd((&run, place), carried);
                 }
             }
-            if frames != Frames::Ready {
+            if matches!(frames, Frames::Tracked | Frames::Absent) {
                 tracked |= frames == Frames::Tracked;
                 self.session.miss(&run);
+                if answer.is_some() {
+                    // The guest has already removed the pages of this run from its presence map.
+                    discard(&**self.session, &mut carried.batch, &run);
+                }
             }
-            if frames != Frames::Ready && answer.is_some() {
-                // The guest has already removed the pages of this run from its presence map.
-                discard(&**self.session, &mut carried.batch, &run);
-            }
-            if let Some(answer) = &mut answer {
-                answer.add(given);
+            match &mut answer {
+                Some(answer) if given && is_retained => answer.add_retained(),
+                Some(answer) => answer.add(given),
+                None => {}
             }
         }
         retire(self.host, &mut carried.pages[..total]);
@@ -136,7 +144,7 @@ impl Caller<'_> {
                 let (vm, (pool, asked)) = (self.vm.number, extent(runs));
                 let memory_pages = pages as u32 - ssd_pages;
                 let tier = match found {
-                    Count { ssd: 1.., .. } => c"ssd",
+                    _ if is_on_ssd => c"ssd",
                     Count { memory: 1.., .. } => c"memory",
                     Count { .. } => c"none",
                 };
@@ -144,6 +152,33 @@ impl Caller<'_> {
             }
         }
         self.finish_batch(runs, pages, answer, notices)
+    }
+
+    /// Finds the runs whose pages are all in the SSD tier, if the tier keeps pages that it returns.
+    /// Their pages stay in the index, and `carried` has additional owners of them. Returns whether
+    /// there are such runs.
+    #[inline(never)]
+    fn retain(
+        &self,
+        runs: &Runs<'_>,
+        frames: &mut [Frames; MAX_RUNS],
+        carried: &mut Carried<Page>,
+    ) -> bool {
+        let mut has_some = false;
+        if self.host.ssd.retains() {
+            let ready = frames.iter_mut().zip(runs.placed());
+            for (frames, (run, place)) in ready.filter(|(frames, _)| **frames == Frames::Ready) {
+                // Pages of a pool that has left the SSD tier leave it when they are read.
+                let can_be_there =
+                    self.session.ssd_share(run.pool) > 0 && self.session.places(run.pool) > 0;
+                let may_retain = can_be_there && self.session.deferrals.may_retain(run.pages);
+                if may_retain && share(&**self.session, (&run, place), carried) {
+                    *frames = Frames::Retained;
+                    has_some = true;
+                }
+            }
+        }
+        has_some
     }
 
     /// Reads the pages that a get has found in the SSD tier, except those in `read_before`.
@@ -229,14 +264,14 @@ impl Caller<'_> {
     #[inline(never)]
     fn resume(
         &self,
-        deferral: Deferral,
+        options: GetOptions,
         frames: &mut [Frames; MAX_RUNS],
         answer: &mut Answer<'_>,
     ) -> (Instant<Monotonic>, ReadBefore) {
-        let Some(mut get) = self.session.deferrals.take(deferral.ticket) else {
+        let Some(mut get) = self.session.deferrals.take(options.ticket) else {
             return (self.start, ReadBefore::nothing());
         };
-        if deferral.allowed && !get.has_ended() {
+        if options.may_defer && !get.has_ended() {
             let wait_us = get.wait_us();
             match self.session.deferrals.add(get) {
                 Ok(ticket) => {
@@ -255,21 +290,24 @@ impl Caller<'_> {
 }
 
 impl Session {
-    /// Writes a run, which was taken out of the index, into the guest's frames, as a whole or not
-    /// at all, and counts it. Returns whether it was written.
+    /// Writes a run into the guest's frames, as a whole or not at all, and counts it. The run was
+    /// taken out of the index, or stays there if it `is_retained`. Returns whether it was written.
     ///
-    /// The caller must have checked that the frames are [`Frames::Ready`].
+    /// The caller must have checked that the frames can be written.
     #[inline(never)]
     pub(crate) fn give(
         &self,
         guest: &CallingVm<'_>,
         placed: (&Run, usize),
+        is_retained: bool,
         carried: &mut Carried<Page>,
     ) -> bool {
         let run = placed.0;
-        let given = give(self, placed, carried, |page, gfn| {
-            page.write_to(guest, gfn).is_ok()
-        });
+        let write = |page: &Page, gfn| page.write_to(guest, gfn).is_ok();
+        let given = match is_retained {
+            true => give_shared(self, placed, carried, write),
+            false => give(self, placed, carried, write),
+        };
         if !given {
             self.miss(run);
         } else if let Some(reader) = self.pool(run.pool) {

@@ -17,7 +17,7 @@ use crate::vm::pool::Pool;
 use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
 use crate::vm::Vm;
-use ddabi::answer::{PoolAnswer, PoolPressure, DEFER};
+use ddabi::answer::{PoolAnswer, PoolPressure, DEFER, RETAIN};
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
@@ -29,7 +29,7 @@ use ddcore::host::pressure::pressure;
 use ddcore::host::put::store;
 use ddcore::host::walk::migrate;
 use ddcore::host::{Origin, Session as _};
-use ddcore::request::{Deferral, Ranges, Request, Runs, Settings};
+use ddcore::request::{GetOptions, Ranges, Request, Runs, Settings};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
@@ -64,12 +64,8 @@ impl Caller<'_> {
                 Ok(Outcome::bare(Status::Ok))
             }
             Request::Put(runs) => Ok(self.put(runs, answer, carried, notices)),
-            Request::Get(_, deferral)
-                if *deferral != Deferral::default() && self.session.features & DEFER == 0 =>
-            {
-                Err(Status::Invalid)
-            }
-            Request::Get(runs, deferral) => Ok(self.get(runs, *deferral, answer, carried, notices)),
+            Request::Get(_, options) if !self.has_features(options) => Err(Status::Invalid),
+            Request::Get(runs, options) => Ok(self.get(runs, *options, answer, carried, notices)),
             Request::Flush(ranges) => Ok(self.flush(ranges, answer, carried, notices)),
             Request::PoolCreate(settings, name) => self.create_pool(*settings, name, answer),
             Request::PoolSet(pool, settings) => {
@@ -80,6 +76,13 @@ impl Caller<'_> {
             Request::Migrate(file, pool) => self.migrate(file, *pool),
             Request::PoolStats(pool) => self.pool_stats(*pool, answer),
         }
+    }
+
+    /// Returns whether the session has the features that a get uses.
+    fn has_features(&self, options: &GetOptions) -> bool {
+        let defers = options.may_defer || options.ticket != 0;
+        let used = if defers { DEFER } else { 0 } | if options.may_retain { RETAIN } else { 0 };
+        self.session.features & used == used
     }
 
     fn origin(&self) -> Origin<'_, Host> {
@@ -221,6 +224,10 @@ impl Caller<'_> {
     ) -> Outcome {
         if let Some(answer) = &mut answer {
             self.report_pressure(runs, answer);
+            let can_retain = self.session.features & RETAIN != 0 && self.session.state().ssd() > 0;
+            if can_retain && self.host.ssd.retains() {
+                answer.set_retains();
+            }
         }
         self.finish(pages, answer, notices)
     }

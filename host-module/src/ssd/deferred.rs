@@ -39,6 +39,11 @@ const MOST_OF_VM: usize = 1 << 12;
 /// gets are not deferred.
 const MOST_UNUSED: usize = 1 << 12;
 
+/// Maximum number of pages of a VM that are read in a second and stay on their devices: 256 MiB.
+/// Further pages leave their devices when they are read, so that a guest cannot keep the devices
+/// busy by reading the same pages all the time.
+const MOST_RETAINED: usize = 1 << 16;
+
 /// Milliseconds after which a get that the guest has not repeated is forgotten.
 const EXPIRY_MS: u64 = 1000;
 
@@ -220,15 +225,22 @@ struct List {
     promised: (usize, usize),
     /// Number of pages that were read and not used since `since`.
     unused: usize,
+    /// Number of pages that were read since then and may have stayed on their devices.
+    retained: usize,
     since: Instant<Monotonic>,
 }
 
 impl List {
+    /// Begins another second of the counters, if the last one is over.
+    fn renew(&mut self) {
+        if self.since.elapsed().as_millis() > 1000 {
+            (self.unused, self.retained, self.since) = (0, 0, Instant::now());
+        }
+    }
+
     /// Counts pages that were read but not used.
     fn note_unused(&mut self, pages: usize) {
-        if self.since.elapsed().as_millis() > 1000 {
-            (self.unused, self.since) = (0, Instant::now());
-        }
+        self.renew();
         self.unused += pages;
     }
 }
@@ -242,6 +254,7 @@ impl Deferrals {
                     last_ticket: 0,
                     promised: (0, 0),
                     unused: 0,
+                    retained: 0,
                     since: Instant::now(),
                 },
                 "Deferrals::list"
@@ -262,6 +275,14 @@ impl Deferrals {
         }
         list.promised = (gets + 1, promised + pages);
         Some(Promise { of: self, pages })
+    }
+
+    /// Returns whether the pages of a run that is about to be read may stay on their devices.
+    pub(crate) fn may_retain(&self, pages: u16) -> bool {
+        let mut list = self.list.lock();
+        list.renew();
+        list.retained += usize::from(pages);
+        list.retained <= MOST_RETAINED
     }
 
     /// Keeps a get and returns its ticket. Returns the get itself if there are too many.

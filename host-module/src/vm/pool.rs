@@ -211,7 +211,7 @@ impl Pool {
             put_refused_memory: self.refused_memory.get(),
             put_refused_fault: self.refused_fault.get(),
             gets: self.gets.get(),
-            hits: pages.hits,
+            hits: pages.hits + pages.hits_retained,
             misses: self.misses.get(),
             flushes: pages.flushes,
             evictions: pages.evictions,
@@ -225,7 +225,7 @@ impl Pool {
             put_refused_absent: self.refused_absent.get(),
             ssd_used: ssd.used,
             ssd_puts: ssd.puts,
-            ssd_hits: ssd.hits,
+            ssd_hits: ssd.hits + ssd.hits_retained,
             ssd_flushes: ssd.flushes,
             ssd_evictions: ssd.evictions,
             demoted: memory.relocated_out,
@@ -233,6 +233,7 @@ impl Pool {
             ssd_get_latency: self.ssd_get_latency.snapshot(),
             put_refused_unproven: self.refused_unproven.get(),
             evictions_unproven: self.evicted_unproven.get(),
+            hits_retained: ssd.hits_retained,
         }
     }
 }

@@ -39,6 +39,7 @@ fn counters(counters: &GuestCounters, page: &mut Page) {
         sessions,
         put_offered,
         put_stored,
+        put_retained,
         put_skipped_mapping,
         put_skipped_page,
         put_skipped_io,
@@ -76,6 +77,7 @@ fn counters(counters: &GuestCounters, page: &mut Page) {
     let help = "Pages that were not offered to the host, by reason";
     let mut family = page.counter("policyd_put_skipped_bytes_total", help);
     for (reason, pages) in [
+        ("retained", put_retained),
         ("mapping", put_skipped_mapping),
         ("page", put_skipped_page),
         ("io", put_skipped_io),

@@ -39,7 +39,7 @@ counters! {
     /// Of the guest module.
     GuestCounters {
         calls put_calls get_calls flush_calls retries sessions put_offered put_stored get_asked get_hits
-        put_skipped_policy put_skipped_throttle put_skipped_slots put_skipped_map get_misses read_absent
+        put_retained put_skipped_policy put_skipped_throttle put_skipped_slots put_skipped_map get_misses read_absent
         changes invalidated evicted map_files map_pages map_bytes stale
     }
 }
@@ -60,7 +60,7 @@ counters! {
         weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
         hits_foreign get_batches put_batches put_refused_off put_refused_memory put_refused_fault put_refused_absent
         ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted put_refused_unproven
-        evictions_unproven
+        evictions_unproven hits_retained
     }
 }
 
@@ -68,12 +68,14 @@ impl PoolStats {
     /// Returns the value that `used` must have according to the other counters.
     pub fn expected_used(&self) -> u64 {
         (self.puts + self.moved_in)
-            .wrapping_sub(self.hits + self.flushes + self.evictions + self.moved_out)
+            .wrapping_sub(self.hits - self.hits_retained + self.flushes)
+            .wrapping_sub(self.evictions + self.moved_out)
     }
 
     /// Returns the value that `ssd_used` must have by the other counters.
     pub fn expected_ssd_used(&self) -> u64 {
         (self.ssd_puts + self.demoted)
-            .wrapping_sub(self.ssd_hits + self.ssd_flushes + self.ssd_evictions + self.promoted)
+            .wrapping_sub(self.ssd_hits - self.hits_retained + self.ssd_flushes)
+            .wrapping_sub(self.ssd_evictions + self.promoted)
     }
 }
