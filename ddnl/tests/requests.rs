@@ -123,6 +123,7 @@ fn requests_to_the_host() {
         ("mode", Number(1)),
         ("batch", Number(512)),
         ("deadline", Number(5000)),
+        ("retain", Number(1)),
         ("waiting", Number(2)),
         ("keep-free", Number(99)),
         ("promote-free", Number(AUTOMATIC)),

@@ -9,7 +9,7 @@ use ddabi::hypercall::Operation;
 use ddabi::key::{mix, FileKey, MAX_INDEX};
 use ddabi::pool::{Store, DEFAULT_POOL, MAX_POOLS, MAX_WEIGHT};
 use ddabi::request::{
-    FlushRange, Hello, MigrateBody, PoolBody, Run, MAX_PAGES, MAX_RUNS, MAY_DEFER,
+    FlushRange, Hello, MigrateBody, PoolBody, Run, MAX_PAGES, MAX_RUNS, MAY_DEFER, MAY_RETAIN,
 };
 use ddabi::{NAME_LEN, PAGE_SIZE};
 
@@ -162,14 +162,15 @@ pub(crate) fn order(
 }
 
 /// Lets the host defer a get, now and then with the ticket of one that it has deferred for any task
-/// of this guest.
+/// of this guest, and lets it keep the pages.
 fn defer(draft: &mut Draft, rng: &mut Random) {
     let ticket = match rng.below(8) {
         0..5 => 0,
         5..7 => rng.below(4096),
         _ => rng.next(),
     };
-    draft.defer(rng.below(2) as u32 * MAY_DEFER, ticket);
+    let flags = rng.below(2) as u32 * MAY_DEFER | rng.below(2) as u32 * MAY_RETAIN;
+    draft.defer(flags, ticket);
 }
 
 /// Composes a request that a good guest could send, sometimes at the limits. Its result is not

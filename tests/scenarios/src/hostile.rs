@@ -103,7 +103,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ddctl::run(host, "set-capacity --batch 128K")?;
     // Some pools of the attacker are on a device, or in both tiers.
     let device = Device::add(host, DEVICE_MIB)?;
-    ddctl::run(host, "ssd set --wait guest")?;
+    ddctl::run(host, "ssd set --wait guest --retain on")?;
     stage::attach(&victim)?;
     stage::container(&victim, READER, "16M", 100)?;
     let attack = Attack {

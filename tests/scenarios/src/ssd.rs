@@ -12,6 +12,7 @@ pub(crate) mod faulty;
 mod fio;
 pub(crate) mod hybrid;
 mod peers;
+mod retained;
 pub(crate) mod tiers;
 mod way;
 
@@ -74,6 +75,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ensure!(from_device > 0, "no page came from the device: {after:?}");
     accounting::check(host)?;
 
+    let kept = retained::check(host, &guest, &device, small)?;
+
     // Of a file that does not fit, the device keeps the pages that were put last.
     read(&guest, large)?;
     let stats = counted(host, "large")?;
@@ -133,7 +136,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     read(&guest, large)?;
     accounting::check(host)?;
-    Ok(vec![
+    let mut targets = vec![
         Target::at_least(
             "ssd: requested pages that came from the SSD tier",
             99.0,
@@ -148,7 +151,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::some("ssd: pages of free segments that were discarded", discarded),
         Target::at_least("ssd: segments in use on a full device", 90.0, in_use, "%"),
-    ])
+    ];
+    targets.extend(kept);
+    Ok(targets)
 }
 
 /// Reads a file in its container, whose memory is much smaller than the file.

@@ -133,7 +133,10 @@ fn run(
     if tiers != Tiers::Memory {
         device = Some(Device::add(stage.host(), DEVICE_MIB)?);
         // An emulated host may be slow for other reasons than its device.
-        ddctl::run(stage.host(), "ssd set --deadline 5000 --wait guest")?;
+        ddctl::run(
+            stage.host(),
+            "ssd set --deadline 5000 --wait guest --retain on",
+        )?;
     }
     let storm = Storm::start(&guest, sites, checks)?;
     let mover = match tiers {

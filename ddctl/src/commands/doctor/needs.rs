@@ -88,7 +88,7 @@ impl Filesystem {
 pub(super) const FILESYSTEMS: [Filesystem; 2] = [
     Filesystem {
         name: "ext4",
-        observed: &["ext4_swap_extents"],
+        observed: &["ext4_swap_extents", "ext4_write_inline_data_end"],
         diverted: ["ext4_readahead", "ext4_read_folio"],
     },
     Filesystem {

@@ -58,6 +58,7 @@ pub(super) fn compare(stage: &Stage<'_>) -> Result<Vec<Target>> {
     };
     let peers = [cost(Way::DmCache)?, cost(Way::Bcache)?];
     let [tier, proven] = [cost(Way::Tier)?, cost(Way::Proven)?];
+    let retained = cost(Way::Retained)?;
     let better = peers
         .into_iter()
         .max_by(|one, two| one.hit_ratio().total_cmp(&two.hit_ratio()))
@@ -74,6 +75,18 @@ pub(super) fn compare(stage: &Stage<'_>) -> Result<Vec<Target>> {
             format!("tiers: flash written for a hit, {better_than}"),
             1.0,
             ratio(tier.sectors, tier.hits) / ratio(better.sectors, better.hits),
+            "",
+        ),
+        Target::at_least(
+            format!("tiers: hit ratio if pages stay on flash, {better_than}"),
+            1.0,
+            retained.hit_ratio() / better.hit_ratio(),
+            "",
+        ),
+        Target::at_most(
+            format!("tiers: flash written if pages stay there, {better_than}"),
+            0.5,
+            ratio(retained.sectors, better.sectors),
             "",
         ),
         Target::at_most(

@@ -28,6 +28,8 @@ pub(super) enum Way {
     Tier,
     /// The tier with pages that leave the guest again.
     Proven,
+    /// The tier with pages that stay on the device when they are read.
+    Retained,
     DmCache,
     Bcache,
 }
@@ -49,7 +51,7 @@ impl Way {
     /// Returns the option that says which pages the tier admits.
     pub(super) fn admits(self) -> Option<&'static str> {
         match self {
-            Self::Tier => Some("all"),
+            Self::Tier | Self::Retained => Some("all"),
             Self::Proven => Some("second"),
             Self::DmCache | Self::Bcache => None,
         }
@@ -58,9 +60,11 @@ impl Way {
     /// Makes a cache on `flash` for the disk `origin`. Returns the path of the guest's disk.
     pub(super) fn start(self, host: &Machine, flash: &str, origin: &str) -> Result<String> {
         match self {
-            Self::Tier | Self::Proven => {
+            Self::Tier | Self::Proven | Self::Retained => {
                 part(host, PART, flash, 0, FLASH_MIB)?;
                 ddctl::run(host, &format!("ssd add /dev/mapper/{PART}"))?;
+                let retain = if self == Self::Retained { "on" } else { "off" };
+                ddctl::run(host, &format!("ssd set --retain {retain}"))?;
                 Ok(origin.to_owned())
             }
             Self::DmCache => {
@@ -100,7 +104,7 @@ impl Way {
         guest: &Machine,
     ) -> Result<LookedUp> {
         let (hits, misses) = match self {
-            Self::Tier | Self::Proven => (
+            Self::Tier | Self::Proven | Self::Retained => (
                 of_tier()?.hits,
                 statistic(guest, "/dev/dd/own", READS_ENDED)?,
             ),
@@ -126,7 +130,7 @@ impl Way {
     /// Removes the cache.
     pub(super) fn end(self, host: &Machine) -> Result<()> {
         match self {
-            Self::Tier | Self::Proven => {
+            Self::Tier | Self::Proven | Self::Retained => {
                 ddctl::run(host, &format!("ssd remove /dev/mapper/{PART}"))?;
                 mapper::run(host, &format!("remove {PART}"))
             }

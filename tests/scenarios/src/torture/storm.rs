@@ -202,7 +202,7 @@ pub(super) fn move_between_tiers(guest: &Machine) -> Result<Running> {
 }
 
 /// Puts both containers into both tiers, and moves their pages back and forth until the disturbance
-/// ends: a larger memory tier promotes, a smaller one demotes.
+/// ends: a larger memory tier promotes, a smaller one demotes. Half of the time pages stay on the device when they are read.
 pub(super) fn move_thresholds(host: &Machine, guest: &Machine) -> Result<Running> {
     for name in CONTAINERS {
         ddctl::run(guest, &format!("container set-store {name} hybrid"))?;
@@ -211,7 +211,9 @@ pub(super) fn move_thresholds(host: &Machine, guest: &Machine) -> Result<Running
         "ddctl set-capacity 16M --keep-free 64K --promote-free 256K",
         "ddctl set-capacity 1M --keep-free 64K --promote-free 256K",
     ];
-    let line = format!("while {large} && {small}; do :; done");
+    let retain = |way: &str| format!("ddctl ssd set --retain {way}");
+    let (on, off) = (retain("on"), retain("off"));
+    let line = format!("while {large} && {on} && {small} && {off}; do :; done");
     host.spawn(&Command::new(["sh", "-c", &line]))
 }
 
