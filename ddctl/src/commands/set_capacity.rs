@@ -100,8 +100,8 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let mut result = Ok(());
     match editor.map(|editor| save::finish(context.system, editor)) {
         None => {
-            text += "The setting is lost when the module is loaded again or ddhostd restarts; \
-                         `--save` makes it permanent\n";
+            text += "The setting is lost when the module is loaded again, or when ddhostd applies \
+                         its file, if that has another; `--save` makes it permanent\n";
         }
         Some(Ok(saved)) => {
             text += &format!("{}\n", saved.text());

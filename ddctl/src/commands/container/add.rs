@@ -18,7 +18,7 @@ use ddnl::{NewPool, Policy};
     "\n  ddctl container add db.slice --name db --store ssd",
 ))]
 pub(crate) struct Arguments {
-    /// Path of the cgroup, absolute or relative to /sys/fs/cgroup
+    /// Path of the cgroup, with or without /sys/fs/cgroup in front
     cgroup: String,
     /// Name shown in the guest and on the host [default: the last component of the path]
     #[arg(long)]

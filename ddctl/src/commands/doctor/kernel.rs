@@ -2,7 +2,7 @@
 
 //! Checks of the kernel: version, options, functions to attach to, and what forbids attaching.
 
-use super::{Examination, needs};
+use super::{Examination, machine::loaded_kvm, needs};
 use ddnl::Side;
 use flate2::read::GzDecoder;
 use std::{collections::BTreeSet, fs::File, io::Read, path::PathBuf};
@@ -120,11 +120,11 @@ fn functions(examination: &mut Examination<'_>) {
             "all functions that the module attaches to exist",
         );
     } else {
-        let advice = match examination.side {
-            Side::Guest => "this kernel cannot be used; boot one of the tested version",
-            Side::Host => {
-                "load kvm_amd or kvm_intel; if it is loaded already, this kernel cannot be used"
-            }
+        // A host's functions are in modules of KVM.
+        let can_be_missing = examination.side == Side::Host && loaded_kvm(examination).is_none();
+        let advice = match can_be_missing {
+            true => "load kvm_amd or kvm_intel, and examine the host again",
+            false => "this kernel cannot be used; boot one of the tested version",
         };
         examination.fail(
             "functions",

@@ -53,11 +53,14 @@ fn permission(examination: &mut Examination<'_>) {
     }
 }
 
+/// Returns the module of KVM for the processor of this machine that is loaded.
+pub(super) fn loaded_kvm(examination: &Examination<'_>) -> Option<&'static str> {
+    let is_loaded = |module: &&str| examination.exists(&format!("/sys/module/{module}"));
+    ["kvm_amd", "kvm_intel"].into_iter().find(is_loaded)
+}
+
 fn kvm(examination: &mut Examination<'_>) {
-    let vendor = ["kvm_amd", "kvm_intel"]
-        .into_iter()
-        .find(|module| examination.exists(&format!("/sys/module/{module}")));
-    match (examination.exists("/dev/kvm"), vendor) {
+    match (examination.exists("/dev/kvm"), loaded_kvm(examination)) {
         (true, Some(vendor)) => examination.ok("kvm", format!("{vendor} is loaded")),
         (true, None) => examination.warn(
             "kvm",
