@@ -15,7 +15,7 @@ const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_arch_pre_destroy_v
                          free_unref_folios\ngeneric_shutdown_super\n\
                          invalidate_inode_pages2_range\niomap_iter\niomap_swapfile_activate\n\
                          truncate_inode_pages_range\next4_readahead\next4_read_folio\n\
-                         ext4_swap_extents\n";
+                         ext4_swap_extents\next4_write_inline_data_end\n";
 
 /// Writes the files of a machine on which all checks pass, on either side.
 fn healthy(world: &World) {
