@@ -3,7 +3,9 @@
 //! Evicted pages that the next puts fill.
 
 use super::{Lock, Owner};
+use crate::host::carried::Page as _;
 use crate::host::room;
+use crate::index::PLACED;
 use alloc::vec::Vec;
 
 /// A bounded stock.
@@ -30,7 +32,10 @@ impl<O: Owner> room::Stock<O::Page> for Stock<O> {
     fn add(&self, pages: &mut [Option<O::Page>]) {
         let mut stock = self.pages.lock();
         let room = self.most - stock.len();
-        stock.extend(pages.iter_mut().filter_map(Option::take).take(room));
+        // Places of the SSD tier are no memory that puts could fill.
+        let is_frame = |page: &mut O::Page| page.handle() & PLACED == 0;
+        let frames = pages.iter_mut().filter_map(|page| page.take_if(is_frame));
+        stock.extend(frames.take(room));
     }
 
     fn take(&self, places: &mut [Option<O::Page>]) -> usize {
