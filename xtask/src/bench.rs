@@ -3,6 +3,7 @@
 //! `bench`: measures costs, and compares them with alternatives.
 
 mod engine;
+mod flash;
 mod host;
 mod instructions;
 mod policyd;
@@ -24,6 +25,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Subject {
     Engine(engine::Args),
+    Flash(flash::Args),
     Host(host::Args),
     Policyd(policyd::Args),
     Scale(scale::Args),
@@ -33,6 +35,7 @@ enum Subject {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     match &args.subject {
         Subject::Engine(args) => engine::run(args),
+        Subject::Flash(args) => flash::run(args),
         Subject::Host(args) => host::run(args),
         Subject::Policyd(args) => policyd::run(args),
         Subject::Scale(args) => scale::run(args),
@@ -40,10 +43,12 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     }
 }
 
-/// Runs `ddbench` on this machine, optimised, with its results in a folder of `target`.
-fn measure(folder: &str, arguments: &[&str]) -> Result<bool> {
+/// Runs `ddbench` with features on this machine, optimised, with its results in a folder
+/// of `target`.
+fn measure(folder: &str, features: &str, arguments: &[&str]) -> Result<bool> {
     let status = workspace::cargo()
-        .args(["run", "--quiet", "--release", "--package", "ddbench", "--"])
+        .args(["run", "--quiet", "--release", "--package", "ddbench"])
+        .args(["--features", features, "--"])
         .args(arguments)
         .arg("--out")
         .arg(workspace::target().join(folder))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Measurements of the engine: beside its peers (`cargo xtask bench engine`), and with many VMs
-//! ([`scale`]).
+//! Measurements of the engine: beside its peers (`cargo xtask bench engine`), with many VMs
+//! ([`scale`]), and of the SSD tier's part of it ([`flash`]).
 //!
 //! - [`mix`]: the operations; [`cache`]: the interface; [`engine`], [`peer`]: the caches;
 //! - [`contest`]: the cases; [`measure`]: one of them, with [`frames`] if data is copied, and the
@@ -13,6 +13,7 @@ mod cache;
 mod contest;
 mod curve;
 mod engine;
+mod flash;
 mod frames;
 mod measure;
 mod memory;
@@ -38,12 +39,14 @@ struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Subject {
     Engine(contest::Args),
+    Flash(flash::Args),
     Scale(scale::Args),
 }
 
 fn main() -> Result<ExitCode> {
     match Args::parse().subject {
         Subject::Engine(args) => contest::main(&args),
+        Subject::Flash(args) => flash::run(&args),
         Subject::Scale(args) => scale::run(&args),
     }
 }

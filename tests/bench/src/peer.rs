@@ -16,6 +16,6 @@ pub(crate) use self::{foyer::Foyer, lru::Lru, moka::Moka, objects::Objects, quic
 use foldhash::fast::FixedState;
 
 /// Returns the hasher of all peers.
-fn hasher() -> FixedState {
+pub(crate) fn hasher() -> FixedState {
     FixedState::with_seed(7)
 }

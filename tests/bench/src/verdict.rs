@@ -130,8 +130,13 @@ impl Figures<'_> {
 fn ratio(one: &Sample, other: &Sample) -> f64 {
     let pairs = one.rounds_ns.iter().zip(&other.rounds_ns);
     let mut ratios: Vec<f64> = pairs.map(|(one, other)| one / other).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    middle(&mut ratios)
+}
+
+/// Sorts figures. Returns their median.
+pub(crate) fn middle(figures: &mut [f64]) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 fn size(pages: u64) -> String {

@@ -43,5 +43,5 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     if args.quick {
         words.push("--quick");
     }
-    super::measure("bench-engine", &words)
+    super::measure("bench-engine", "", &words)
 }

@@ -33,5 +33,5 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         words.extend(["--rounds", "1"]);
         return instructions::count("bench-scale", &words);
     }
-    super::measure("bench-scale", &words)
+    super::measure("bench-scale", "", &words)
 }
