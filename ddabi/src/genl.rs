@@ -33,8 +33,9 @@ pub enum HostCommand {
     /// Dump: one message for each pool (vm-id, pool-id, name, weight, ssd-weight, store, policy,
     /// ssd-admit, stats), of one VM if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch, deadline, waiting, retain, keep-free, promote-free. Pages
-    /// beyond the capacity are evicted in the background; the reply contains their number (left).
+    /// Set any of capacity, floor, mode, batch, deadline, waiting, retain, keep-free, promote-free.
+    /// Pages beyond the capacity are evicted in the background; the reply contains their number
+    /// (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
     /// evicts at most 64 MiB. The reply contains the numbers of pages that were evicted (evicted)

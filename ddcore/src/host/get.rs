@@ -38,13 +38,10 @@ pub fn give<S: Session>(
     session: &S,
     (run, place): (&Run, usize),
     carried: &mut Carried<S::Page>,
-    mut write: impl FnMut(&S::Page, u64) -> bool,
+    write: impl FnMut(&S::Page, u64) -> bool,
 ) -> bool {
     let pages = &carried.pages[place..place + run.pages as usize];
-    let is_given = pages.iter().all(Option::is_some)
-        && (run.gfn..)
-            .zip(pages)
-            .all(|(gfn, page)| page.as_ref().is_some_and(|page| write(page, gfn)));
+    let is_given = copy(run, pages, write);
     if !is_given && pages.iter().any(Option::is_some) {
         let Carried {
             pages,
@@ -58,6 +55,16 @@ pub fn give<S: Session>(
         });
     }
     is_given
+}
+
+/// Calls `write` with each page of a run and its frame in the guest, if all pages are there, until it
+/// fails. Returns whether all pages were written.
+#[inline]
+fn copy<P>(run: &Run, pages: &[Option<P>], mut write: impl FnMut(&P, u64) -> bool) -> bool {
+    pages.iter().all(Option::is_some)
+        && (run.gfn..)
+            .zip(pages)
+            .all(|(gfn, page)| page.as_ref().is_some_and(|page| write(page, gfn)))
 }
 
 /// Stores additional owners of the pages of a run at their positions in `carried`, if the SSD tier
@@ -101,7 +108,7 @@ pub fn give_shared<S: Session>(
     session: &S,
     (run, place): (&Run, usize),
     carried: &mut Carried<S::Page>,
-    mut write: impl FnMut(&S::Page, u64) -> bool,
+    write: impl FnMut(&S::Page, u64) -> bool,
 ) -> bool {
     let Carried {
         pages,
@@ -110,9 +117,7 @@ pub fn give_shared<S: Session>(
         ..
     } = carried;
     let pages = &pages[place..place + run.pages as usize];
-    let is_given = (run.gfn..)
-        .zip(pages)
-        .all(|(gfn, page)| page.as_ref().is_some_and(|page| write(page, gfn)));
+    let is_given = copy(run, pages, write);
     match is_given {
         true => recount(
             session,

@@ -86,12 +86,18 @@ where
                 self.finish_put(file, index, pages, false);
                 return Err(Refused::Full);
             };
-            self.change(slot, |bits| bits.begin(span.mask(number)));
-            if let Some(chunk) = self.chunks.get_mut(slot) {
-                chunk.recent = true;
-            }
+            self.begin(slot, span.mask(number));
         }
         Ok(())
+    }
+
+    /// Makes pages of a chunk leaving, and records that the chunk was used. None of them may have a
+    /// put in flight.
+    fn begin(&mut self, slot: u32, mask: u128) {
+        self.change(slot, |bits| bits.begin(mask));
+        if let Some(chunk) = self.chunks.get_mut(slot) {
+            chunk.recent = true;
+        }
     }
 
     /// Ends a put that was confirmed by the host (`stored`), failed, or was never sent.
@@ -149,11 +155,9 @@ where
         }
         if let Some(span) = Span::run(index, pages) {
             let owner = self.find_file(file);
-            self.each(owner, span, Bits::begin, |_| ());
             for number in span.numbers() {
-                let slot = owner.and_then(|owner| self.find_chunk(owner, number));
-                if let Some(chunk) = slot.and_then(|slot| self.chunks.get_mut(slot)) {
-                    chunk.recent = true;
+                if let Some(slot) = owner.and_then(|owner| self.find_chunk(owner, number)) {
+                    self.begin(slot, span.mask(number));
                 }
             }
         }

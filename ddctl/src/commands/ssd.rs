@@ -112,8 +112,8 @@ pub(crate) struct SetArguments {
     wait: Option<Wait>,
     /// Whether a page that a guest reads stays on the device
     ///
-    /// If it stays, it need not be written again when it leaves the guest's page cache unchanged, but
-    /// it takes a place on the device meanwhile.
+    /// A page that stays need not be written again when it leaves the guest's page cache unchanged,
+    /// but it takes a place on the device while the guest has it in the page cache.
     #[arg(long, value_name = "WHETHER")]
     retain: Option<Retain>,
     /// Limit of writes to the device: bytes a second, like 20M; drive writes a day, like 1dwpd; or

@@ -7,7 +7,8 @@ use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
 use ddabi::pool::SAME_WEIGHT;
 use ddabi::request::{
-    BODY, FlushRange, Hello, MAX_RUNS, MAY_RETAIN, MigrateBody, PoolBody, REQUEST_MAGIC, RequestHeader, Run,
+    BODY, FlushRange, Hello, MAX_RUNS, MAY_RETAIN, MigrateBody, PoolBody, REQUEST_MAGIC,
+    RequestHeader, Run,
 };
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
 use zerocopy::{FromBytes as _, Immutable, IntoBytes};

@@ -50,7 +50,9 @@ impl Vm {
     /// Begins a session. Returns the previous one.
     pub(crate) fn begin(&self, session: Rc<Registration>) -> Option<Rc<Registration>> {
         *self.seen.borrow_mut() = BTreeSet::from([0]);
-        self.current_session.borrow_mut().begin(session.own.id, session)
+        self.current_session
+            .borrow_mut()
+            .begin(session.own.id, session)
     }
 
     /// Ends the current session, if there is one.

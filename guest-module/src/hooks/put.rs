@@ -46,11 +46,8 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     }
     if state.channel.retains() && state.map.peek(&file, view.index, pages) {
         // A page that is present and in the page cache was kept by the SSD tier when it was read, and
-        // has not changed since, so that nothing has to be put. Its departure counts for the history.
-        if let Some(route) = state.pools.put_route(folio) {
-            let (admissions, refaulted) = (&state.pools.admissions, view.is_refaulted());
-            let _ = admissions.decide(route.slot, &file, (view.index, pages), refaulted);
-        }
+        // has not changed since, so that nothing has to be put. The policy is only told that it leaves.
+        let _ = decide(state, folio, &file, &view, pages);
         count!(state, put_retained, pages);
         return;
     }
@@ -103,6 +100,24 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     }
 }
 
+/// Records in the history of its pool that a folio leaves the page cache. Returns the route of the
+/// folio and the verdict of the pool's policy; `None` if no pool takes it.
+fn decide(
+    state: &State,
+    folio: &Folio<'_>,
+    file: &FileKey,
+    view: &FolioView,
+    pages: u32,
+) -> Option<(Route, Verdict)> {
+    let route = state.pools.put_route(folio)?;
+    let run = (view.index, pages);
+    let verdict = state
+        .pools
+        .admissions
+        .decide(route.slot, file, run, view.is_refaulted());
+    Some((route, verdict))
+}
+
 /// Returns the route of a folio and the class of its first `pages` pages; `None` if its pool does
 /// not take them. Counts the reason of a refusal.
 fn admit(
@@ -112,15 +127,10 @@ fn admit(
     view: &FolioView,
     pages: u32,
 ) -> Option<(Route, Class)> {
-    let Some(route) = state.pools.put_route(folio) else {
+    let Some((route, verdict)) = decide(state, folio, file, view, pages) else {
         count!(state, put_skipped_off, pages);
         return None;
     };
-    let run = (view.index, pages);
-    let verdict = state
-        .pools
-        .admissions
-        .decide(route.slot, file, run, view.is_refaulted());
     match verdict {
         Verdict::Put(class) => Some((route, class)),
         Verdict::Refuse(why) => {

@@ -300,15 +300,9 @@ struct GetResult {
 impl GetResult {
     /// The result of a get that was not answered.
     const UNKNOWN: Self = Self {
-        unknown: u64::MAX,
-        ..Self::NOTHING
-    };
-
-    /// The result of a get without hits.
-    const NOTHING: Self = Self {
         hits: 0,
         retained: 0,
-        unknown: 0,
+        unknown: u64::MAX,
     };
 }
 

@@ -14,7 +14,7 @@ use crate::{
     mix::Mix,
     outcome::Outcome,
     peer::{Foyer, Lru, Moka, Objects, Quick},
-    verdict, victims,
+    report, verdict, victims,
 };
 
 /// Numbers of resident pages. `--quick` leaves out the last one.
@@ -98,19 +98,10 @@ impl Args {
 /// Measures what the arguments select, and reports it.
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let outcome = run(&args.choice());
-    ddlab::report::write_json(&args.out.join("result.json"), &outcome)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&outcome)?);
-    } else {
-        println!("{}", outcome.summary());
-    }
+    report::show(&args.out, args.json, &outcome, || outcome.summary())?;
     // A machine that counts instructions has other figures, for which there are no promises.
-    Ok(
-        match args.lean || ddlab::report::all_met(&outcome.targets) {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        },
-    )
+    let is_met = args.lean || ddlab::report::all_met(&outcome.targets);
+    Ok(report::exit(is_met))
 }
 
 /// The cases that the arguments select.

@@ -28,7 +28,7 @@ use self::{
     outcome::Outcome,
     store::Store,
 };
-use crate::{contest::ENGINE, measure::ROUNDS};
+use crate::{contest::ENGINE, measure::ROUNDS, report};
 
 /// Pages of a segment, as in the host module.
 const SEGMENT: u64 = 512;
@@ -68,15 +68,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         samples.extend(together(shape, pages, args)?);
     }
     let outcome = Outcome::new(pages, samples);
-    ddlab::report::write_json(&args.out.join("result.json"), &outcome)?;
-    match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&outcome)?),
-        false => println!("{}", outcome.summary()),
-    }
-    Ok(match ddlab::report::all_met(&outcome.targets) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    report::show(&args.out, args.json, &outcome, || outcome.summary())?;
+    Ok(report::exit(ddlab::report::all_met(&outcome.targets)))
 }
 
 /// Runs the rounds of the caches alternately, each time in reverse order.

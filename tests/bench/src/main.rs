@@ -20,6 +20,7 @@ mod memory;
 mod mix;
 mod outcome;
 mod peer;
+mod report;
 mod scale;
 mod verdict;
 mod victims;

@@ -15,6 +15,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
+use crate::report;
+
 /// Numbers of VMs.
 const VMS: [u64; 4] = [1, 10, 100, 1000];
 
@@ -61,13 +63,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     let outcome = outcome::Outcome::new(args.pages, samples);
-    ddlab::report::write_json(&args.out.join("result.json"), &outcome)?;
-    match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&outcome)?),
-        false => println!("{}", outcome.summary()),
-    }
-    Ok(match ddlab::report::all_met(&outcome.targets) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    report::show(&args.out, args.json, &outcome, || outcome.summary())?;
+    Ok(report::exit(ddlab::report::all_met(&outcome.targets)))
 }

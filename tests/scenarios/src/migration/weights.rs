@@ -99,7 +99,7 @@ impl Looks {
         (vm.weight == weight).then_some(())
     }
 
-    /// Returns the target for weights that nobody has set at the host.
+    /// Returns the target for weights that come from neither the module nor the file of the host.
     pub(super) fn target(&self) -> Target {
         Target::none(
             format!(
