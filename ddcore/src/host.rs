@@ -14,14 +14,16 @@
 //!   operations on whole shards;
 //! - [`relocate`]: demotion and promotion between the tiers; [`promotion`]: the choice of VM and
 //!   pool for the latter; [`segments`]: the choice of the segment of the SSD tier that is evicted;
-//! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: the
-//!   choice of VM and pool for an eviction; [`evict`]: the choice of pages;
+//! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: room for
+//!   puts, and memory for the host; `choice`: the choice of VMs for an eviction; [`evict`]: the
+//!   choice of pools and pages;
 //! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
 //! - `heap`: an owner for use outside of kernels.
 
 pub mod bin;
 pub mod carried;
 pub mod cause;
+mod choice;
 pub mod evict;
 pub mod flush;
 pub mod get;

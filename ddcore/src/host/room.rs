@@ -14,10 +14,11 @@
 
 use super::carried::Page;
 use super::cause::Cause;
+use super::choice::{choose_turns, evict_chosen, Claim, CHOSEN};
 use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, Parameters, TURN};
 use super::promotion::{is_promotion_due, promote_pages};
 use super::session::Session;
-use super::standing::{self, Standing, Whole};
+use super::standing::{self, Standing};
 use super::tier::Tier;
 use crate::number::Number;
 use crate::partition::{Entity, Victims};
@@ -30,16 +31,6 @@ const ROUNDS: usize = 64;
 
 /// Maximum number of victims that are chosen in one pass over the list of VMs.
 pub const VM_VICTIMS: usize = 64;
-
-/// A pass chooses one victim for this many VMs.
-const VMS_BY_VICTIM: usize = 16;
-
-/// Milliseconds for which chosen victims are used. Later the VMs may have other pages, weights or
-/// entitlements.
-const VICTIMS_MS: u64 = 100;
-
-/// Maximum number of VMs from which a task evicts before it locks the list of VMs again.
-const CHOSEN: usize = 16;
 
 /// Maximum number of pages that are taken from a VM in a turn when the host needs memory.
 const VM_TURN: u64 = 8 * TURN;
@@ -244,6 +235,7 @@ impl<H: Host> Origin<'_, H> {
 
     /// Evicts up to `pages` pages of the VM itself. Returns their numbers.
     fn evict(&self, pages: u64, may_demote: bool) -> Freed {
+        let _claim = Claim::new(self.vm, pages);
         let how = how(self.host, self.vm, Cause::Put, may_demote);
         evict_by_weight(self.session, pages, how, Some(self.host.stock()))
     }
@@ -281,7 +273,7 @@ fn demotes<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm) -> bool {
 }
 
 /// Returns the parameters of an eviction by weight from a VM.
-fn how<H: Host>(
+pub(super) fn how<H: Host>(
     host: &H,
     vm: &<H::VmList as VmList>::Vm,
     cause: Cause,
@@ -468,111 +460,6 @@ fn evict_batches<H: Host>(host: &H, pages: u64) -> u64 {
     }
 }
 
-/// VMs that Algorithm 1 has chosen, one for each eviction.
-type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; CHOSEN];
-
-/// Evicts `pages` pages, in batches, from up to `count` VMs. Takes VMs of an earlier choice first; if
-/// none of them has pages to evict, Algorithm 1 chooses again. Returns the number of evicted pages,
-/// or 0 if `lock` returns no list of VMs.
-fn evict_chosen<H: Host, G: DerefMut<Target = H::VmList>>(
-    host: &H,
-    lock: impl Fn() -> Option<G>,
-    count: usize,
-    pages: u64,
-    why: (Cause, bool),
-    stock: Option<&H::Stock>,
-) -> u64 {
-    for is_first in [true, false] {
-        let Some(mut vm_list) = lock() else { break };
-        if !is_first {
-            vm_list.parts().victims.clear();
-        }
-        let chosen = choose_batches(host, &mut *vm_list, count);
-        drop(vm_list);
-        let evicted = evict_from(host, chosen, pages, why, stock);
-        if evicted > 0 {
-            return evicted;
-        }
-    }
-    0
-}
-
-/// Chooses VMs for up to `count` evictions of a batch. Uses victims of a recent choice, if any are
-/// left.
-fn choose_batches<H: Host>(host: &H, vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
-    let now = host.milliseconds();
-    let Parts { vms, victims, .. } = vm_list.parts();
-    if victims.are_used_up(now) {
-        let count = count.max(vms.len() / VMS_BY_VICTIM);
-        choose(host, vm_list, host.tier().batch(), (count, None));
-        vm_list.parts().victims.keep_until(now + VICTIMS_MS);
-    }
-    chosen::<H>(vm_list, count)
-}
-
-/// Chooses VMs for up to `count` evictions of `turn` pages by Algorithm 1, which replace those that
-/// were chosen before, and publishes the pages that each VM lends. If a NUMA node is given, only VMs
-/// with most of their pages there are chosen.
-fn choose<H: Host>(
-    host: &H,
-    vm_list: &mut H::VmList,
-    turn: u64,
-    (count, node): (usize, Option<usize>),
-) {
-    let Parts {
-        vms,
-        entities,
-        victims,
-    } = vm_list.parts();
-    let whole = Whole::of(host.tier());
-    for (entity, vm) in entities.iter_mut().zip(vms) {
-        let session = vm.session();
-        let used = session.as_ref().map_or(0, |session| session.used());
-        *entity = whole.refresh(&**vm, used);
-        let is_there =
-            |node| session.is_some_and(|session| session.state().nodes.are_mostly_on(node));
-        if !node.is_none_or(is_there) {
-            entity.used = 0;
-        }
-    }
-    victims.choose(entities, turn, count);
-}
-
-/// Removes up to `count` VMs from the chosen ones and returns them.
-fn chosen<H: Host>(vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
-    let Parts { vms, victims, .. } = vm_list.parts();
-    let mut victims = victims.take(count);
-    [(); CHOSEN].map(|()| vms.get(victims.next()?).cloned())
-}
-
-/// Evicts a batch from one chosen VM after the other until `pages` pages are evicted. Returns their
-/// number.
-fn evict_from<H: Host>(
-    host: &H,
-    chosen: Chosen<H>,
-    pages: u64,
-    (cause, may_demote): (Cause, bool),
-    stock: Option<&H::Stock>,
-) -> u64 {
-    let batch = host.tier().batch();
-    let mut evicted = 0;
-    for vm in chosen.iter().flatten() {
-        let Some(session) = vm.session() else {
-            continue;
-        };
-        let how = how(host, &**vm, cause, may_demote);
-        let got = evict_by_weight(&*session, batch, how, stock);
-        if got.total() > 0 {
-            host.evicted(&got);
-        }
-        evicted += got.total();
-        if evicted >= pages {
-            break;
-        }
-    }
-    evicted
-}
-
 /// Evicts `pages` pages of the VMs by their entitlements, in small turns, because the kernel
 /// requests a few pages at a time. With many VMs, a whole batch could be most of the pages of a VM
 /// or a pool. Returns the number of pages.
@@ -583,13 +470,10 @@ fn shrink_in_turns<H: Host>(host: &H, pages: u64, mut node: Option<usize>) -> u6
         let vms = vm_list.parts().vms.len() as u64;
         let turn = (host.tier().limit() / TURNS / vms.max(1)).clamp(1, VM_TURN);
         let count = (pages - taken).div_ceil(turn).min(CHOSEN as u64) as usize;
-        choose(host, &mut *vm_list, turn, (count, node));
-        let chosen = chosen::<H>(&mut *vm_list, count);
-        // Victims that were chosen for turns must not be used for batches.
-        vm_list.parts().victims.clear();
+        let chosen = choose_turns(host, &mut *vm_list, turn, (count, node));
         drop(vm_list);
         let before = taken;
-        for vm in chosen.iter().flatten() {
+        for vm in chosen.into_iter().flatten() {
             if let Some(session) = vm.session() {
                 taken += shrink(&*session, turn.min(pages - taken));
             }

@@ -21,6 +21,8 @@ pub struct Standing<N> {
     weight: N,
     lent: N,
     overused_weight: N,
+    /// Pages that tasks are about to evict from the VM. The sums have none.
+    claimed: N,
 }
 
 impl<N: Number> Standing<N> {
@@ -30,7 +32,24 @@ impl<N: Number> Standing<N> {
             weight: N::new(0),
             lent: N::new(0),
             overused_weight: N::new(0),
+            claimed: N::new(0),
         }
+    }
+
+    /// Returns the number of pages that tasks are about to evict. Some of them may have been evicted
+    /// already.
+    pub(super) fn claimed(&self) -> u64 {
+        self.claimed.load()
+    }
+
+    /// Notes that the caller is about to evict up to `pages` pages.
+    pub(super) fn claim(&self, pages: u64) {
+        self.claimed.add(pages);
+    }
+
+    /// Ends a claim.
+    pub(super) fn unclaim(&self, pages: u64) {
+        self.claimed.subtract(pages);
     }
 
     /// Returns the published weight, or the sum of all weights.

@@ -36,7 +36,7 @@ impl Page for Number {
 
 /// A host that has no memory above the floor, and records the calls of `allocate`.
 #[derive(Default)]
-struct Short {
+pub(crate) struct Short {
     last: Cell<u64>,
     /// Number of idle pages, which the caller may not use.
     spare: Cell<u64>,
@@ -108,7 +108,7 @@ const PUT: u16 = 8;
 /// Weights of the pools.
 const SHARES: [u32; 2] = [100, 300];
 
-fn host() -> Host<Short> {
+pub(crate) fn host() -> Host<Short> {
     let tier = Arc::new(Tier::new(CAPACITY));
     tier.set_batch(4);
     tier.set_floor(FLOOR);
@@ -117,7 +117,7 @@ fn host() -> Host<Short> {
     host
 }
 
-fn add_vm(host: &Host<Short>, number: u32) {
+pub(crate) fn add_vm(host: &Host<Short>, number: u32) {
     let hasher = Hasher::new(number.into());
     let mut session = Session::new(host.tier.clone(), hasher, ());
     for share in SHARES {
@@ -179,7 +179,7 @@ fn put_of(host: &Host<Short>, vm: usize, runs: &[Run]) -> usize {
 }
 
 /// Puts the run of [`PUT`] pages with a number into the VM at a position of the list.
-fn put_number(host: &Host<Short>, vm: usize, number: u64) -> usize {
+pub(crate) fn put_number(host: &Host<Short>, vm: usize, number: u64) -> usize {
     let run = Run {
         index: number * u64::from(PUT),
         pages: PUT,
