@@ -31,6 +31,8 @@ pub enum Kind {
     Verity,
     /// The file and the boot loader's inode swap their content.
     Boot,
+    /// The kernel swaps to the file for a moment.
+    Swap,
     /// Two files exchange ranges.
     Exchange,
     /// Two files of one length swap their extents.
@@ -45,7 +47,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Ring,
         Self::RingDirect,
         Self::Aio,
@@ -57,6 +59,7 @@ impl Kind {
         Self::Generation,
         Self::Verity,
         Self::Boot,
+        Self::Swap,
         Self::Exchange,
         Self::SwapExtents,
         Self::MoveExtents,

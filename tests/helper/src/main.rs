@@ -14,6 +14,7 @@ mod receive;
 mod rules;
 mod run;
 mod starve;
+mod swap_file;
 mod torture;
 mod vmcall;
 

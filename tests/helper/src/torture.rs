@@ -16,6 +16,7 @@ mod looped;
 mod model;
 mod reader;
 mod special;
+mod swapped;
 mod worker;
 
 use std::{collections::BTreeMap, path::PathBuf};

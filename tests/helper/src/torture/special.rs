@@ -111,6 +111,9 @@ impl Worker<'_> {
             // of extent blocks, and does not compute these again.
             Kind::Boot if self.arguments.metadata_csum => Err(Errno::OPNOTSUPP.into()),
             Kind::Boot => self.boot(path, model),
+            // An overlay's files cannot be swapped to.
+            Kind::Swap if self.arguments.overlay => Err(Errno::OPNOTSUPP.into()),
+            Kind::Swap => self.swap(path, model),
             _ => Ok(false),
         }
     }

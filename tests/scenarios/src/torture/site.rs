@@ -41,6 +41,7 @@ const ON_EXT4: &[Kind] = &[
     Kind::Loop,
     Kind::Journal,
     Kind::Verity,
+    Kind::Swap,
     Kind::MoveExtents,
 ];
 /// Without metadata checksums, generations of files can be set, and files can be swapped with the
@@ -52,12 +53,14 @@ const ON_OLD_EXT4: &[Kind] = &[
     Kind::Generation,
     Kind::Verity,
     Kind::Boot,
+    Kind::Swap,
     Kind::MoveExtents,
 ];
 const ON_XFS: &[Kind] = &[
     Kind::Uncached,
     Kind::Atomic,
     Kind::Loop,
+    Kind::Swap,
     Kind::Exchange,
     Kind::SwapExtents,
     Kind::Dedupe,
