@@ -182,10 +182,10 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     let waiting = args.waiting().map(Waiting::from_raw);
     if waiting == Some(None) {
-        return Err(reply.explain(c"there is no such way of waiting for reads", EINVAL));
+        return Err(reply.explain(c"waiting must be auto (0), host (1) or guest (2)", EINVAL));
     }
     if args.retain().is_some_and(|retain| retain > 1) {
-        return Err(reply.explain(c"pages are kept (1) or not (0)", EINVAL));
+        return Err(reply.explain(c"retain must be 0 or 1", EINVAL));
     }
     let capacity = args.capacity().unwrap_or(tier.capacity());
     if args.floor().is_some_and(|floor| floor > capacity) {

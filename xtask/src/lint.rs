@@ -17,7 +17,7 @@ use crate::{modules, package, progress, suite::KernelArgs, tidy, tree::Kernel, w
 pub(crate) struct Args {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Do not build the modules (no root needed)
+    /// Do not build the modules (needs no root)
     #[arg(long)]
     no_modules: bool,
 }
@@ -38,6 +38,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let in_kernel = || lint_modules(&args.kernel);
     if !args.no_modules {
         checks.push(("clippy and warnings of the modules", &in_kernel));
+    }
+    // Only root can install packages. Without them, the checks that need one print how to get it.
+    if rustix::process::geteuid().is_root() {
+        package::install_missing()?;
     }
     let mut failed = Vec::new();
     for (name, check) in checks {
@@ -72,7 +76,6 @@ fn clippy() -> Result<()> {
 }
 
 fn lint_modules(args: &KernelArgs) -> Result<()> {
-    package::install_missing()?;
     modules::lint(&Kernel::prepare(args)?)
 }
 

@@ -9,13 +9,14 @@ use anyhow::{Context as _, Result, bail};
 use crate::{progress, workspace};
 
 /// Programs that are run here, with the package of each.
-const NEEDED: [(&str, &str); 7] = [
+const NEEDED: [(&str, &str); 8] = [
     ("/usr/bin/mmdebstrap", "mmdebstrap"),
     ("/usr/bin/setpriv", "util-linux"),
     ("/usr/bin/unshare", "util-linux"),
     ("/usr/bin/cc", "gcc"),
     ("/usr/bin/make", "make"),
     ("/usr/sbin/mke2fs", "e2fsprogs"),
+    ("/usr/bin/shellcheck", "shellcheck"),
     (
         "/usr/share/keyrings/debian-archive-keyring.gpg",
         "debian-archive-keyring",

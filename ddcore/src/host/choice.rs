@@ -3,9 +3,9 @@
 //! Choice of the VMs that lose pages, by Algorithm 1, and their eviction.
 //!
 //! VMs are chosen under the lock of the list of VMs, and lose their pages after it is released, on
-//! several processors at a time. What a task is about to evict is claimed, so that another task that
-//! chooses meanwhile counts these pages as gone. Otherwise all processors would choose the VM that
-//! exceeds its entitlement most, and together evict many times what it exceeds it by.
+//! several processors at a time. A task claims the pages that it is about to evict, and other tasks
+//! count them as gone. Otherwise all of them would choose the same VM, and evict far more than its
+//! excess.
 
 use super::cause::Cause;
 use super::evict::evict_by_weight;

@@ -366,9 +366,11 @@ fn get_parts(
     }
 }
 
-/// What a call allows and continues.
+/// Options of a get.
 struct Options {
+    /// Whether pages may stay on their device.
     may_retain: bool,
+    /// Whether the host may answer before the pages are read.
     may_defer: bool,
     /// The deferred get that the call continues.
     deferral: Option<Deferral>,

@@ -153,7 +153,7 @@ impl Inner {
         Some((range.start, self.life.is_dead()))
     }
 
-    /// Ends a write. Pages that no longer wait are moved to `written`, whose capacity must suffice
+    /// Ends a write. Pages that are on the device now are moved to `written`, which must have room
     /// for them.
     pub(crate) fn end_write(&mut self, succeeded: bool, written: &mut KVVec<Page>) {
         for at in self.life.end_write(succeeded) {

@@ -11,6 +11,7 @@ use std::{thread, time::Duration};
 use anyhow::{Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
 
+use self::costs::Probe;
 use crate::{
     accounting,
     ddctl::{self, GuestCounters},
@@ -41,6 +42,8 @@ const LONG: u64 = 128 << 20;
 /// Number of tasks that reclaim at the same time: several for each of the module's 64 places, of
 /// which a task probes 8.
 const TASKS: u32 = 256;
+/// Number of shards of the module's map.
+const SHARDS: u64 = 64;
 /// The cgroup whose pages are reclaimed.
 const READER: &str = "reader";
 const LIMIT: &str = "24M";
@@ -66,7 +69,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     guest.cgroup(READER, &[("memory.max", LIMIT)])?;
     let mut targets = Vec::new();
 
-    guest.load_module(GUEST, &[])?;
+    seeded(&guest)?;
     alone::reaps(&guest)?;
     let requests = costs::requests(&guest, &data, "alone")?;
     targets.push(alone::attaches(&stage, &guest)?);
@@ -78,12 +81,27 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ));
     targets.push(costs::journalled(&guest, &journal)?);
     targets.push(costs::written(&guest, &xfs)?);
+    targets.push(costs::foreign(&guest)?);
     forgets(&guest)?;
     targets.push(departs(&stage, &guest)?);
     targets.push(costs::paced(&guest)?);
     accounting::check(stage.host())?;
     stays(&stage, &guest)?;
     Ok(targets)
+}
+
+/// Loads the module. It draws two random numbers for the hash of each shard of its map, so that
+/// programs cannot choose names of files that collide.
+fn seeded(guest: &Guest) -> Result<()> {
+    let probe = Probe::on(guest, "dd_seed", "get_random_u64")?;
+    guest.load_module(GUEST, &[])?;
+    let drawn = probe.hits()?;
+    // Starting a program draws a few, too.
+    ensure!(
+        drawn >= 2 * SHARDS,
+        "only {drawn} random numbers were drawn for {SHARDS} shards"
+    );
+    Ok(())
 }
 
 /// The pages of an unmounted filesystem are forgotten after some time.

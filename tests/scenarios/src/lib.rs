@@ -24,6 +24,7 @@ mod filesystem;
 mod hog;
 mod hostile;
 mod hotplug;
+mod huge;
 mod installed;
 mod latency;
 mod lifecycle;
@@ -133,6 +134,7 @@ pub fn by_name() -> &'static [Scenario] {
         ssd::tiers::TIERS,
         tools::TOOLS,
         hostile::HOSTILE,
+        huge::HUGE,
         lifecycle::LIFECYCLE,
         migration::MIGRATION,
         faults::FAULTS,

@@ -225,6 +225,20 @@ fn allocation_counts_as_below_the_floor_only_while_usage_is() {
     );
 }
 
+/// Otherwise a VM that puts a lot would make the pages of the others seem old.
+#[test]
+fn puts_of_a_vm_do_not_age_the_pages_of_others() {
+    let host = host();
+    add_vm(&host, 2);
+    let now = |vm: usize| host.vm_list.borrow().vms()[vm].session.clock.now();
+    let before = now(0);
+    for number in 0..1000 {
+        put_number(&host, 1, number);
+    }
+    assert!(now(1) > 0);
+    assert_eq!(now(0), before);
+}
+
 fn file(inode: u64) -> FileKey {
     FileKey {
         inode,

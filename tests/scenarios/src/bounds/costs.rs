@@ -57,7 +57,7 @@ pub(super) fn sequential(alone: u64, with: u64) -> Target {
 }
 
 /// A probe on a kernel function.
-struct Probe<'a> {
+pub(super) struct Probe<'a> {
     guest: &'a Guest,
     name: &'static str,
 }
@@ -65,7 +65,7 @@ struct Probe<'a> {
 const TRACING: &str = "/sys/kernel/tracing";
 
 impl<'a> Probe<'a> {
-    fn on(guest: &'a Guest, name: &'static str, function: &str) -> Result<Self> {
+    pub(super) fn on(guest: &'a Guest, name: &'static str, function: &str) -> Result<Self> {
         guest.shell(format!(
             "cd {TRACING}; echo 'p:{name} {function}' >> kprobe_events; echo > trace; \
              echo 1 > events/kprobes/{name}/enable"
@@ -74,7 +74,7 @@ impl<'a> Probe<'a> {
     }
 
     /// Removes the probe and returns how many times the function was called.
-    fn hits(self) -> Result<u64> {
+    pub(super) fn hits(self) -> Result<u64> {
         let name = self.name;
         let hits = self.guest.shell(format!(
             "cd {TRACING}; echo 0 > events/kprobes/{name}/enable; \
@@ -128,6 +128,29 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
         WRITES as f64 / 4.0,
         counted.changes as f64,
         "",
+    ))
+}
+
+/// Returns how many files were examined while files of a filesystem that is not cached were written
+/// and deleted. Of these only the superblock may be compared, because nothing else is known of their
+/// inodes, and because it is the smallest cost.
+pub(super) fn foreign(guest: &Guest) -> Result<Target> {
+    let dirty = || -> Result<u64> { Ok(ddctl::counters(guest)?.changes) };
+    let before = dirty()?;
+    guest.exec_ok(["sync"])?;
+    let probe = Probe::on(guest, "dd_examined", "dd_mapping_view")?;
+    guest.shell(format!(
+        "mkdir /run/foreign; for n in $(seq {FILES}); do echo $n > /run/foreign/$n; done; \
+         rm -r /run/foreign"
+    ))?;
+    let examined = probe.hits()?;
+    ensure!(
+        dirty()? == before,
+        "files of other filesystems were in the map"
+    );
+    Ok(Target::none(
+        format!("bounds: files of other filesystems that were examined, of {FILES}"),
+        examined,
     ))
 }
 
