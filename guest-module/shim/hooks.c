@@ -451,7 +451,7 @@ static bool dd_is_busy(void)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		busy += per_cpu(dd_busy, cpu);
+		busy += READ_ONCE(per_cpu(dd_busy, cpu));
 	return busy != 0;
 }
 

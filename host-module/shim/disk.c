@@ -60,8 +60,12 @@ struct dd_disk *dd_disk_open(const char *path, u64 *pages)
 
 	if (!disk)
 		return ERR_PTR(-ENOMEM);
-	disk->readers = alloc_workqueue("doubledecker_read", WQ_UNBOUND | WQ_HIGHPRI,
-					DD_READERS);
+	/*
+	 * A task of the module's other queue may drop the last reference and wait
+	 * for this one. It must make progress without memory, as that one does.
+	 */
+	disk->readers = alloc_workqueue("doubledecker_read",
+					WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, DD_READERS);
 	if (!disk->readers) {
 		err = -ENOMEM;
 		goto free;

@@ -135,7 +135,7 @@ static bool dd_kvm_is_inside(void)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		inside += per_cpu(dd_inside, cpu);
+		inside += READ_ONCE(per_cpu(dd_inside, cpu));
 	return inside != 0;
 }
 

@@ -45,7 +45,7 @@ u64 dd_pages_on(int nid)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		pages += per_cpu_ptr(dd_node_pages, cpu)[nid];
+		pages += READ_ONCE(per_cpu_ptr(dd_node_pages, cpu)[nid]);
 	return max(pages, 0L);
 }
 

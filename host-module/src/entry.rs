@@ -86,5 +86,8 @@ impl WorkItem for Vm {
         if let Some(host) = host() {
             host.vms.lock().remove(&this);
         }
+        // A task that was choosing victims may have published an older standing since the session
+        // ended. No task finds the VM any more.
+        this.settle();
     }
 }

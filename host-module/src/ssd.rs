@@ -165,15 +165,26 @@ impl Ssd {
     /// Notes whether the reads of a device take long on average. A probe of a device may end after
     /// the device was removed, when this has no effect.
     fn note_slow(&self, device: &Device, is_slow: bool) {
-        if is_slow && device.is_leaving() {
+        if device.slow.load(Relaxed) == is_slow || is_slow && device.is_leaving() {
             return;
         }
-        if device.slow.load(Relaxed) == is_slow || device.slow.xchg(is_slow, Full) == is_slow {
-            return;
+        if !is_slow {
+            return self.note_fast(device);
         }
-        match is_slow {
-            true => self.slow.add(1, Relaxed),
-            false => _ = self.slow.fetch_sub(1, Relaxed),
+        // The device counts before its mark can be removed, so that the number is never negative.
+        self.slow.add(1, Relaxed);
+        if device.slow.xchg(true, Full) {
+            self.slow.fetch_sub(1, Relaxed);
+        }
+        // The removal of the device may have looked at the mark before it was set.
+        if device.is_leaving() {
+            self.note_fast(device);
+        }
+    }
+
+    fn note_fast(&self, device: &Device) {
+        if device.slow.xchg(false, Full) {
+            self.slow.fetch_sub(1, Relaxed);
         }
     }
 
@@ -293,7 +304,7 @@ impl Ssd {
         while let Some(device) = self.next_device(from) {
             from = device.number + 1;
             match device.state() {
-                DeviceState::Failed => device.drop_pages(self),
+                DeviceState::Failed => device.drop_failed(self),
                 DeviceState::Suspect => device.probe(self),
                 DeviceState::Active | DeviceState::Leaving => {}
             }

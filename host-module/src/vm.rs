@@ -171,7 +171,7 @@ impl Vm {
     }
 
     /// Publishes the weights to both tiers and, in the memory tier, the pages that the VM lends.
-    fn settle(&self) {
+    pub(crate) fn settle(&self) {
         settle(&self.tier, self);
         if let Some(session) = self.session() {
             self.tell_ssd_weight(&session);

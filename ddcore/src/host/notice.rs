@@ -132,6 +132,11 @@ impl Fresh {
         }
     }
 
+    /// Removes all notices.
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
+
     /// Returns the notices.
     pub fn as_slice(&self) -> &[Eviction] {
         &self.notices[..self.count]

@@ -6,11 +6,12 @@
 use super::bin::{self, Bin};
 use super::cause::Cause;
 use super::list::{self, all_lists, lists, same_class, ssd_list};
+use super::notice::Fresh;
 use super::session::{Session, TierKind};
 use super::tally::Tally;
 use crate::index::{Cursor, Index, List, Reason, Removed, Storage, Walk};
 use crate::ssd::place::Place;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use ddabi::key::FileKey;
 
@@ -68,25 +69,37 @@ pub fn drain<S: Session>(session: &S, shards: Range<usize>) -> u64 {
     shards.map(drain).sum()
 }
 
-/// Evicts all pages of a session that are on a device of the SSD tier. Returns their number.
+/// Evicts all pages of a session that are on a device of the SSD tier, and queues notices of them
+/// for the guest, whose page cache may have pages that stayed on the device: without a notice, they
+/// would not be put again. Returns the number of pages.
 pub fn drop_device<S: Session>(session: &S, device: usize) -> u64 {
     let drop = |shard| {
         let mut cursor = Cursor::default();
-        // The pools of the pages of a step, which are reported without the lock.
-        let pools = [const { Cell::new(0) }; STEP as usize];
+        // The pools and the keys of the pages of a step, which are reported without the lock.
+        let pools = [const { Cell::new(0) }; Fresh::SIZE];
         let count = Cell::new(0);
+        let fresh = RefCell::new(Fresh::new());
         let step = |index: &mut Index<S::Storage>, bin: &mut Bin<S::Page>| {
             let sink = |removed: Removed| {
                 if let Some(pool) = pools.get(count.get()) {
                     pool.set(list::pool(removed.list()));
                     count.set(count.get() + 1);
                 }
+                fresh.borrow_mut().add(&removed);
                 bin.add(session, removed);
             };
             let is_on = |upper| Place::device_of_upper(upper) == Some(device);
-            index.sweep_handles(&mut cursor, STEP, Reason::Eviction, is_on, sink)
+            index.sweep_handles(
+                &mut cursor,
+                Fresh::SIZE as u32,
+                Reason::Eviction,
+                is_on,
+                sink,
+            )
         };
         walk_with(session, shard, step, || {
+            session.announce(fresh.borrow().as_slice());
+            fresh.borrow_mut().clear();
             for same in pools[..count.replace(0)].chunk_by(|one, other| one == other) {
                 let pages = same.len() as u64;
                 session.tell_evicted(same[0].get(), TierKind::Ssd, pages, Cause::Device);

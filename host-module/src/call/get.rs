@@ -173,6 +173,7 @@ impl Caller<'_> {
                     self.session.ssd_share(run.pool) > 0 && self.session.places(run.pool) > 0;
                 let may_retain = can_be_there && self.session.deferrals.may_retain(run.pages);
                 if may_retain && share(&**self.session, (&run, place), carried) {
+                    self.session.deferrals.note_retained(run.pages);
                     *frames = Frames::Retained;
                     has_some = true;
                 }

@@ -2,12 +2,19 @@
 
 //! Commands for the devices of the SSD tier.
 
+use crate::ffi::queue::is_dying;
 use crate::genl::{Args, Message};
-use crate::ssd::device::Device;
+use crate::ssd::device::{open_count, Device};
 use crate::state::Host;
 use ddabi::genl::Attribute;
 use kernel::prelude::*;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 use zerocopy::IntoBytes;
+
+/// Time between two looks at whether a removed device is closed, and their maximum number.
+const PAUSE: Delta = Delta::from_millis(1);
+const MOST_PAUSES: u32 = 1000;
 
 /// The largest write budget, in pages per second.
 const MAX_WRITE_BUDGET: u64 = 1_000_000_000;
@@ -50,7 +57,15 @@ pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
         return reply.put_u64(Attribute::Left, device.live().max(1));
     }
     drop(device);
+    let open = open_count();
     host.ssd.forget(number);
+    // A task that has just done its work on the device may still have a reference. The caller
+    // expects that the device is closed, so that other programs can open it.
+    let mut pauses = 0;
+    while open_count() >= open && pauses < MOST_PAUSES && !is_dying() {
+        fsleep(PAUSE);
+        pauses += 1;
+    }
     reply.put_u64(Attribute::Left, 0)
 }
 

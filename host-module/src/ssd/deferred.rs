@@ -16,7 +16,7 @@ use crate::vm::charge::charged;
 use ddabi::ssd::Waiting;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
-use kernel::sync::atomic::ordering::Relaxed;
+use kernel::sync::atomic::ordering::{Full, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::delay::fsleep;
 use kernel::time::{Delta, Instant, Monotonic};
@@ -66,9 +66,10 @@ struct Charge(u64);
 
 impl Charge {
     fn new(ssd: &Ssd, pages: u64) -> Option<Self> {
-        // Dropping `charge` subtracts the pages again.
+        // Dropping `charge` subtracts the pages again. The addition is ordered before a look at the
+        // claim of the task that forgets gets: either that task sees it, or the caller starts one.
         let charge = Self(pages);
-        (ssd.deferred.fetch_add(pages, Relaxed) + pages <= MOST_PAGES).then_some(charge)
+        (ssd.deferred.fetch_add(pages, Full) + pages <= MOST_PAGES).then_some(charge)
     }
 }
 
@@ -281,8 +282,12 @@ impl Deferrals {
     pub(crate) fn may_retain(&self, pages: u16) -> bool {
         let mut list = self.list.lock();
         list.renew();
-        list.retained += usize::from(pages);
-        list.retained <= MOST_RETAINED
+        list.retained + usize::from(pages) <= MOST_RETAINED
+    }
+
+    /// Counts pages that are read and stay on their devices.
+    pub(crate) fn note_retained(&self, pages: u16) {
+        self.list.lock().retained += usize::from(pages);
     }
 
     /// Keeps a get and returns its ticket. Returns the get itself if there are too many.

@@ -51,6 +51,9 @@ const STAGING: u64 = 1 << 14;
 /// A device is stuck if pages wait but no write has ended for this many milliseconds.
 const STUCK_MS: u64 = 1000;
 
+/// Milliseconds between two searches for the pages of a device that has failed.
+const DROP_MS: u64 = 1000;
+
 /// Not a state: no state of the device has been traced yet.
 const UNTOLD: u32 = u32::MAX;
 
@@ -102,7 +105,8 @@ pub(crate) struct Device {
     pub(super) segments: Pin<KVBox<[Segment]>>,
     #[pin]
     pub(super) free: SpinLock<Free>,
-    /// Number of free segments, which can be read without the lock.
+    /// Number of free segments, which can be read without the lock. It changes under the lock
+    /// together with the lists, so that it is never less than the number of segments in them.
     pub(super) free_count: Atomic<usize>,
     /// Discarding of the pages of free segments.
     pub(super) discarding: Single,
@@ -118,6 +122,9 @@ pub(crate) struct Device {
     told: Atomic<u32>,
     /// Dropping of the pages of the device.
     dropping: Single,
+    /// Time from which the pages of the device may be dropped again after it has failed, in
+    /// milliseconds.
+    drop_due: Atomic<u64>,
     /// Number of owners of places.
     live: StripedGauge,
     /// Number of pages in memory that are not written yet.
@@ -132,6 +139,33 @@ pub(crate) struct Device {
     /// Number of pages that may be written per second; 0 means no limit.
     write_budget: Atomic<u64>,
     pub(crate) counts: Counts,
+    /// Is dropped after the disk.
+    _open: Open,
+}
+
+/// Number of devices that are open. Those that were removed are included until the last task that
+/// uses them has dropped its reference.
+static OPEN: Atomic<usize> = Atomic::new(0);
+
+/// Counts an open device in [`OPEN`].
+struct Open(());
+
+impl Open {
+    fn new() -> Self {
+        OPEN.add(1, Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Full);
+    }
+}
+
+/// Returns the number of devices that are open.
+pub(crate) fn open_count() -> usize {
+    OPEN.load(Relaxed)
 }
 
 impl Device {
@@ -174,6 +208,7 @@ impl Device {
                 state: Atomic::new(DeviceState::Active as u32),
                 told: Atomic::new(UNTOLD),
                 dropping: Single::new(),
+                drop_due: Atomic::new(0),
                 live: StripedGauge::new(),
                 staged: Atomic::new(0),
                 progress: Atomic::new(0),
@@ -182,6 +217,7 @@ impl Device {
                 budget: Budget::new(),
                 write_budget: Atomic::new(0),
                 counts: Counts::new(),
+                _open: Open::new(),
             }),
             gfp_nowarn(),
         )
@@ -209,7 +245,8 @@ impl Device {
 
     /// Returns whether a smaller part of this device is free than of another one.
     pub(crate) fn is_fuller_than(&self, other: &Self) -> bool {
-        self.free() * other.segments.len() < other.free() * self.segments.len()
+        let part = |free: &Self, of: &Self| free.free() as u64 * of.segments.len() as u64;
+        part(self, other) < part(other, self)
     }
 
     /// Returns the number of segments that reclaim keeps free.
@@ -284,6 +321,17 @@ impl Device {
         });
     }
 
+    /// Drops the pages of a device that has failed, unless a task has done so in the last
+    /// [`DROP_MS`] milliseconds. A write that hangs keeps its segment in use without pages in the
+    /// index.
+    pub(crate) fn drop_failed(&self, ssd: &Ssd) {
+        let (now, due) = (ssd.milliseconds(), self.drop_due.load(Relaxed));
+        if now >= due {
+            self.drop_due.store(now + DROP_MS, Relaxed);
+            self.drop_pages(ssd);
+        }
+    }
+
     /// Returns whether the device has failed and still has pages to be dropped.
     pub(crate) fn is_wreck(&self) -> bool {
         self.state() == DeviceState::Failed && self.has_segments_in_use()
@@ -331,8 +379,9 @@ impl Device {
     }
 
     pub(crate) fn give_free(&self, segment: u32) {
+        let mut free = self.free.lock();
         // The capacity suffices for all segments.
-        let _ = self.free.lock().stale.push_within_capacity(segment);
+        let _ = free.stale.push_within_capacity(segment);
         self.free_count.add(1, Relaxed);
     }
 

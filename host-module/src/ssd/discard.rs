@@ -59,7 +59,6 @@ impl Device {
                 // The capacity suffices for all segments.
                 let _ = free.segments.push_within_capacity(*segment);
             }
-            drop(free);
             self.free_count.add(count, Relaxed);
         }
     }

@@ -182,7 +182,7 @@ impl Ssd {
         }
         let device = last.as_ref()?;
         if device.is_wreck() {
-            device.drop_pages(self);
+            device.drop_failed(self);
         }
         let (segment, at) = device.locate(place.number)?;
         let found = segment.with(|inner| inner.find(at));

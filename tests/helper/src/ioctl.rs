@@ -27,6 +27,7 @@ struct MoveExtent {
 
 /// `struct xfs_exchange_range`.
 #[repr(C)]
+#[derive(Default)]
 struct ExchangeRange {
     file: i32,
     pad: u32,
@@ -34,6 +35,14 @@ struct ExchangeRange {
     other_offset: u64,
     len: u64,
     flags: u64,
+}
+
+/// `struct xfs_commit_range`, which ends in the state of the other file that `XFS_IOC_START_COMMIT`
+/// has noted.
+#[repr(C)]
+struct CommitRange {
+    range: ExchangeRange,
+    noted: [u64; 6],
 }
 
 /// `struct xfs_bstime`.
@@ -110,6 +119,8 @@ const SET_GENERATION: Opcode = opcode::write::<i64>(b'f', 4);
 const SWAP_BOOT: Opcode = opcode::none(b'f', 17);
 const ENABLE_VERITY: Opcode = opcode::write::<EnableVerity>(b'f', 133);
 const EXCHANGE_RANGE: Opcode = opcode::write::<ExchangeRange>(b'X', 129);
+const START_COMMIT: Opcode = opcode::read::<CommitRange>(b'X', 130);
+const COMMIT_RANGE: Opcode = opcode::write::<CommitRange>(b'X', 131);
 const SWAP_EXTENTS: Opcode = opcode::read_write::<SwapExtents>(b'X', 109);
 const CLONE_RANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 /// The size in the number is that of the structure without the elements behind its head.
@@ -184,6 +195,31 @@ pub(crate) fn exchange(
     };
     // SAFETY: the number is that of the structure, which the kernel reads.
     Ok(unsafe { ioctl(other, Setter::<EXCHANGE_RANGE, _>::new(argument)) }?)
+}
+
+/// Exchanges ranges of two files as [`exchange`] does, if the other one has not changed since this
+/// function noted its state.
+pub(crate) fn commit(
+    (file, offset): (&File, u64),
+    (other, to): (&File, u64),
+    len: u64,
+) -> io::Result<()> {
+    let mut argument = CommitRange {
+        range: ExchangeRange::default(),
+        noted: [0; 6],
+    };
+    // SAFETY: the number is that of the structure, which the kernel writes.
+    unsafe { ioctl(other, Updater::<START_COMMIT, _>::new(&mut argument)) }?;
+    argument.range = ExchangeRange {
+        file: file.as_raw_fd(),
+        pad: 0,
+        offset,
+        other_offset: to,
+        len,
+        flags: 0,
+    };
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(other, Setter::<COMMIT_RANGE, _>::new(argument)) }?)
 }
 
 /// Swaps all extents of two files of equal length.

@@ -35,6 +35,8 @@ pub enum Kind {
     Swap,
     /// Two files exchange ranges.
     Exchange,
+    /// Two files exchange ranges if the second one has not changed.
+    Commit,
     /// Two files of one length swap their extents.
     SwapExtents,
     /// Two files swap extents by the ioctl of defragmentation.
@@ -47,7 +49,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Ring,
         Self::RingDirect,
         Self::Aio,
@@ -61,6 +63,7 @@ impl Kind {
         Self::Boot,
         Self::Swap,
         Self::Exchange,
+        Self::Commit,
         Self::SwapExtents,
         Self::MoveExtents,
         Self::Dedupe,
@@ -73,6 +76,7 @@ impl Kind {
         matches!(
             self,
             Self::Exchange
+                | Self::Commit
                 | Self::SwapExtents
                 | Self::MoveExtents
                 | Self::Dedupe

@@ -81,7 +81,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ));
     targets.push(costs::journalled(&guest, &journal)?);
     targets.push(costs::written(&guest, &xfs)?);
-    targets.push(costs::foreign(&guest)?);
     forgets(&guest)?;
     targets.push(departs(&stage, &guest)?);
     targets.push(costs::paced(&guest)?);

@@ -118,6 +118,8 @@ struct Own {
     /// Pages of each pool that were reported as evicted from a tier, and as moved to it.
     evicted: RefCell<[[u64; 2]; 2]>,
     moved: RefCell<[[u64; 2]; 2]>,
+    /// Pages of which the guest has notices.
+    announced: Cell<u32>,
     /// Pages of each pool that were reported as not admitted to the SSD tier.
     unproven: RefCell<[u64; 2]>,
     admit: Cell<SsdAdmit>,
@@ -180,7 +182,10 @@ impl Owner for World {
         true
     }
 
-    fn announce(_session: &Session, _notices: &[Eviction]) {}
+    fn announce(session: &Session, notices: &[Eviction]) {
+        let pages: u32 = notices.iter().map(|notice| notice.pages).sum();
+        session.own.announced.update(|all| all + pages);
+    }
 
     fn tell_evicted(session: &Session, pool: u32, tier: TierKind, pages: u64, _: Cause) {
         assert!(pages > 0);
@@ -224,6 +229,7 @@ const CAPACITY: u64 = 1 << 16;
 
 fn session() -> Session {
     let own = Own {
+        announced: Cell::new(0),
         memory: Shared::default(),
         model: RefCell::default(),
         version: RefCell::default(),
@@ -496,7 +502,7 @@ fn a_segment_is_evicted_and_no_other_page() {
     check(&session);
 }
 
-/// When a device is lost, its pages are reported for each pool.
+/// When a device is lost, its pages are reported for each pool, and to the guest.
 #[test]
 fn pages_of_a_lost_device_are_reported() {
     let session = session();
@@ -506,9 +512,11 @@ fn pages_of_a_lost_device_are_reported() {
         (down(&session, 0, 30).demoted, down(&session, 1, 20).demoted),
         (30, 20)
     );
+    let before = session.own.announced.get();
     let dropped = drop_device(&session, 0);
     session.own.model.borrow_mut().clear();
     assert_eq!(dropped, 50);
+    assert_eq!(session.own.announced.get() - before, 50);
     assert_eq!(*session.own.evicted.borrow(), [[0, 30], [0, 20]]);
 }
 

@@ -55,6 +55,7 @@ impl Worker<'_> {
         }
         Ok(match kind {
             Kind::Exchange => self.exchange(&mut pair),
+            Kind::Commit => self.commit(&mut pair),
             Kind::SwapExtents => pair.swap_extents(),
             Kind::MoveExtents => self.move_extents(&mut pair),
             Kind::Dedupe => self.dedupe(&mut pair),
@@ -100,6 +101,20 @@ impl Worker<'_> {
             swap(pair, offset, to, len);
         }
         Ok(true)
+    }
+
+    fn commit(&mut self, pair: &mut Pair<'_, '_>) -> Done {
+        let (offset, to, len) = self.blocks(pair);
+        let [one, other] = &pair.files;
+        match ioctl::commit((one, offset as u64), (other, to as u64), len as u64) {
+            // The clock changed the other file since its state was noted.
+            Err(error) if is_busy(&error) => Ok(false),
+            done => {
+                done?;
+                swap(pair, offset, to, len);
+                Ok(true)
+            }
+        }
     }
 
     fn move_extents(&mut self, pair: &mut Pair<'_, '_>) -> Done {

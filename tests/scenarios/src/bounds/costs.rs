@@ -131,29 +131,6 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
     ))
 }
 
-/// Returns how many files were examined while files of a filesystem that is not cached were written
-/// and deleted. Of these only the superblock may be compared, because nothing else is known of their
-/// inodes, and because it is the smallest cost.
-pub(super) fn foreign(guest: &Guest) -> Result<Target> {
-    let dirty = || -> Result<u64> { Ok(ddctl::counters(guest)?.changes) };
-    let before = dirty()?;
-    guest.exec_ok(["sync"])?;
-    let probe = Probe::on(guest, "dd_examined", "dd_mapping_view")?;
-    guest.shell(format!(
-        "mkdir /run/foreign; for n in $(seq {FILES}); do echo $n > /run/foreign/$n; done; \
-         rm -r /run/foreign"
-    ))?;
-    let examined = probe.hits()?;
-    ensure!(
-        dirty()? == before,
-        "files of other filesystems were in the map"
-    );
-    Ok(Target::none(
-        format!("bounds: files of other filesystems that were examined, of {FILES}"),
-        examined,
-    ))
-}
-
 /// Reads a page of each chunk of the long file, and reclaims them immediately.
 fn leave_long(guest: &Guest) -> Result<()> {
     let last = LONG / CHUNK - 1;

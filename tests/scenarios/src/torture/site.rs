@@ -62,6 +62,7 @@ const ON_XFS: &[Kind] = &[
     Kind::Loop,
     Kind::Swap,
     Kind::Exchange,
+    Kind::Commit,
     Kind::SwapExtents,
     Kind::Dedupe,
     Kind::CloneRange,
