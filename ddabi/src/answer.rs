@@ -8,9 +8,10 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every answer page ("DDAN").
 pub const ANSWER_MAGIC: u32 = u32::from_le_bytes(*b"DDAN");
 
-/// Flag of the answer to a Flush that needs more work than one call may do. The result of a range
-/// is 1 if all its pages were flushed. The guest may send the remaining ranges again unchanged, in
-/// which case the host continues where it stopped, or it may drop them.
+/// Flag of the answer to a Flush or a Migrate that needs more work than one call may do. The guest
+/// may repeat the request, in which case the host continues where it stopped, or not. The result of
+/// a range of a Flush is 1 if all its pages were flushed; only the remaining ranges are repeated,
+/// unchanged.
 pub const UNFINISHED: u32 = 1;
 
 /// Flag of the answer to a Put or a Get: the SSD tier has pages of the VM, and keeps those that it
@@ -30,7 +31,7 @@ pub struct AnswerHeader {
     /// Number of evicted pages whose notices were lost since the last answer. The guest's map has
     /// up to this number of bits set for pages that the host no longer has.
     pub evictions_lost: u32,
-    /// [`UNFINISHED`] in answers to Flush, [`RETAINS`] in answers to Put and Get. All other bits are
+    /// [`UNFINISHED`] in answers to Flush and Migrate, [`RETAINS`] in answers to Put and Get. All other bits are
     /// zero and reserved.
     pub flags: u32,
     /// Sequence number of the request.

@@ -10,8 +10,8 @@
 //! - [`session`]: the interface to a session's index and pools; [`list`]: the lists of a pool;
 //! - [`cause`]: the reason for an eviction; [`carried`]: the pages of a call; [`bin`]: pages to
 //!   free after unlocking; [`tally`]: the numbers of pages of each pool;
-//! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests; [`walk`]:
-//!   operations on whole shards;
+//! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests;
+//!   [`steps`]: work that takes several calls; [`walk`]: operations on whole shards;
 //! - [`relocate`]: demotion and promotion between the tiers; [`promotion`]: the choice of VM and
 //!   pool for the latter; [`segments`]: the choice of the segment of the SSD tier that is evicted;
 //! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: room for
@@ -41,6 +41,7 @@ pub mod run;
 pub mod segments;
 pub mod session;
 pub mod standing;
+pub mod steps;
 pub mod tally;
 pub mod tier;
 pub mod walk;

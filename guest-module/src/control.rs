@@ -252,8 +252,17 @@ fn migrate(state: &State, args: &Args, reply: &mut Message) -> Result {
         pool,
         reserved: 0,
     };
-    state
-        .channel
-        .command(session, Operation::Migrate, &body, |_| ())
-        .map_err(pool::to_error)
+    let mut is_unfinished = true;
+    while is_unfinished {
+        if kernel::current!().signal_pending() {
+            return Err(EINTR);
+        }
+        is_unfinished = state
+            .channel
+            .command(session, Operation::Migrate, &body, |call| {
+                call.is_unfinished()
+            })
+            .map_err(pool::to_error)?;
+    }
+    Ok(())
 }

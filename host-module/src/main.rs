@@ -28,7 +28,7 @@
 //!    `Ssd::devices` and `DeviceTable::devices` (spin): the devices. The latter exists once for each
 //!    stripe of processors; two of them are never held at once;
 //! 7. `Segment::inner` (spin): a segment of a device;
-//! 8. `Session::notices`, `Session::flush_progress`, `Pool::name`, `ScratchList::free`, `Vm::events`,
+//! 8. `Session::notices`, `Session::unfinished`, `Pool::name`, `ScratchList::free`, `Vm::events`,
 //!    `Stock::pages`, `Device::free`, `Device::queue`, `Device::opened` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs

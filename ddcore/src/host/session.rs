@@ -3,10 +3,10 @@
 //! Interface between the engine and the owner of a session, which provides locks, memory and pools.
 
 use super::cause::Cause;
-use super::flush::FlushProgress;
 use super::list::is_ssd;
 use super::node::Nodes;
 use super::pressure::{Gauge, Reading};
+use super::steps::Unfinished;
 use crate::account::Account;
 use crate::index::{Hasher, Held, Index, Removed, Storage};
 use crate::number::Number;
@@ -254,11 +254,8 @@ pub trait Session {
     /// of the session is held.
     fn tell_relocated(&self, _pool: u32, _to: TierKind, _pages: u64) {}
 
-    /// Takes the progress of the last flush, if it was not finished.
-    fn take_flush_progress(&self) -> Option<FlushProgress>;
-
-    /// Saves the progress of an unfinished flush for the next call.
-    fn save_flush_progress(&self, progress: FlushProgress);
+    /// Calls `work` with the unfinished work of the session's calls, under its lock.
+    fn with_unfinished<R>(&self, work: impl FnOnce(&mut Unfinished) -> R) -> R;
 
     /// Lets the scheduler run other tasks. Called between two steps of a long operation.
     fn cond_resched(&self);

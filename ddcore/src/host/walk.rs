@@ -8,6 +8,7 @@ use super::cause::Cause;
 use super::list::{self, all_lists, lists, same_class, ssd_list};
 use super::notice::Fresh;
 use super::session::{Session, TierKind};
+use super::steps::{in_steps, Effort, Part, Work};
 use super::tally::Tally;
 use crate::index::{Cursor, Index, List, Reason, Removed, Storage, Walk};
 use crate::ssd::place::Place;
@@ -127,30 +128,27 @@ pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
     (0..session.shards()).map(empty).sum()
 }
 
-/// Moves the pages of a file to a pool, where they keep their class. Ends early if the calling task
-/// is killed, because the pages are freed together with the VM. Returns the number of pages that
-/// were moved.
-pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
+/// Moves pages of a file to a pool, where they keep their class, until the call has reached its limit
+/// of effort.
+pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32, effort: &mut Effort) -> Part {
     let mut moved = 0;
     let now = session.now();
     let to = |list| same_class(list, pool);
-    for shard in 0..session.shards() {
-        let mut cursor = Cursor::default();
-        walk(session, shard, |index, _| {
-            if session.is_dying() {
-                return Walk::Done;
-            }
-            index.migrate(file, (to, now), &mut cursor, STEP, |from, pages| {
-                moved += u64::from(pages);
-                let (mut target, mut source) = (Tally::new(), Tally::new());
-                target.added(session, to(from), pages as usize);
-                target.add(session);
-                source.removed(session, from, pages as usize);
-                source.subtract(session);
-            })
-        });
+    let work = Work::Migrate(*file, pool);
+    let part = in_steps(session, work, effort, |index, cursor, _| {
+        index.migrate(file, (to, now), cursor, STEP, |from, pages| {
+            moved += u64::from(pages);
+            let (mut target, mut source) = (Tally::new(), Tally::new());
+            target.added(session, to(from), pages as usize);
+            target.add(session);
+            source.removed(session, from, pages as usize);
+            source.subtract(session);
+        })
+    });
+    Part {
+        pages: moved,
+        ..part
     }
-    moved
 }
 
 /// Returns the counters of a pool in a tier, summed over all shards and classes.

@@ -11,12 +11,13 @@ use ddcore::host::Origin;
 use ddcore::host::carried::Carried;
 use ddcore::host::cause::Cause;
 use ddcore::host::evict::evict_pool;
-use ddcore::host::flush::{Effort, flush};
+use ddcore::host::flush::flush;
 use ddcore::host::get::{give, give_shared, share, take};
 use ddcore::host::heap;
 use ddcore::host::pressure::pressure;
 use ddcore::host::put::{Refusal, Source, store};
 use ddcore::host::room::retire;
+use ddcore::host::steps::Effort;
 use ddcore::host::walk::{empty, migrate};
 use ddcore::host::{Host as _, Session as _};
 use ddcore::request::{GetOptions, Request, Runs};
@@ -86,9 +87,9 @@ impl Caller<'_> {
             Request::Flush(ranges) => {
                 for range in ranges.iter() {
                     let mut calls = 0;
-                    let mut effort = Effort::BOUNDED;
+                    let mut effort = Effort::bounded();
                     while !flush(self.session, &range, &mut carried.batch, &mut effort).done {
-                        effort = Effort::BOUNDED;
+                        effort = Effort::bounded();
                         calls += 1;
                         assert!(calls < MOST_CALLS, "a flush ends");
                     }
@@ -120,7 +121,11 @@ impl Caller<'_> {
             }
             Request::Migrate(file, pool) => {
                 if self.session.is_live(*pool) {
-                    migrate(self.session, file, *pool);
+                    let mut calls = 0;
+                    while !migrate(self.session, file, *pool, &mut Effort::bounded()).done {
+                        calls += 1;
+                        assert!(calls < MOST_CALLS, "a move ends");
+                    }
                     let moves = |key: &PageKey| key.file == *file;
                     self.session.own.migrated(self.session, moves, *pool);
                 }

@@ -229,7 +229,7 @@ impl Call<'_> {
         })
     }
 
-    /// Returns whether the host has not finished all ranges of a flush.
+    /// Returns whether the host has not finished all ranges of a flush, or a move.
     pub(crate) fn is_unfinished(&self) -> bool {
         let header = self.header().filter(|_| self.answered);
         header.is_some_and(|header| header.flags & UNFINISHED != 0)

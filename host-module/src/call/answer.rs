@@ -49,7 +49,7 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// Sets the flag which tells the guest that the flush is not finished.
+    /// Sets the flag which tells the guest that the flush or the move is not finished.
     pub(crate) fn set_unfinished(&mut self) {
         self.header.flags |= UNFINISHED;
     }

@@ -24,9 +24,10 @@ use ddabi::key::FileKey;
 use ddabi::name::Name;
 use ddabi::request::Run;
 use ddcore::host::carried::Carried;
-use ddcore::host::flush::{flush, Effort};
+use ddcore::host::flush::flush;
 use ddcore::host::pressure::pressure;
 use ddcore::host::put::store;
+use ddcore::host::steps::Effort;
 use ddcore::host::walk::migrate;
 use ddcore::host::{Origin, Session as _};
 use ddcore::request::{GetOptions, Ranges, Request, Runs, Settings};
@@ -73,7 +74,7 @@ impl Caller<'_> {
                 Ok(Outcome::bare(Status::Ok))
             }
             Request::PoolDestroy(pool) => self.destroy_pool(*pool),
-            Request::Migrate(file, pool) => self.migrate(file, *pool),
+            Request::Migrate(file, pool) => self.migrate(file, *pool, answer, notices),
             Request::PoolStats(pool) => self.pool_stats(*pool, answer),
         }
     }
@@ -125,7 +126,7 @@ impl Caller<'_> {
     ) -> Outcome {
         // Without an answer the guest does not learn which ranges to repeat. Their pages then stay
         // until they are evicted, and are never read, because the guest knows that they are old.
-        let mut effort = Effort::BOUNDED;
+        let mut effort = Effort::bounded();
         let (mut pages, mut finished) = (0, true);
         for range in ranges.iter() {
             let flushed = flush(&**self.session, &range, &mut carried.batch, &mut effort);
@@ -177,13 +178,21 @@ impl Caller<'_> {
     }
 
     #[inline(never)]
-    fn migrate(&self, file: &FileKey, pool: u32) -> Result<Outcome, Status> {
+    fn migrate(
+        &self,
+        file: &FileKey,
+        pool: u32,
+        mut answer: Option<Answer<'_>>,
+        notices: &mut NoticeRoom,
+    ) -> Result<Outcome, Status> {
         self.session.pool(pool).ok_or(Status::NoPool)?;
-        let moved = migrate(&**self.session, file, pool);
-        Ok(Outcome {
-            pages: moved.min(u64::from(u32::MAX)) as u32,
-            ..Outcome::bare(Status::Ok)
-        })
+        // Without an answer the guest does not learn whether to repeat the call. The remaining pages
+        // then stay in their pools.
+        let moved = migrate(&**self.session, file, pool, &mut Effort::bounded());
+        if let Some(answer) = answer.as_mut().filter(|_| !moved.done) {
+            answer.set_unfinished();
+        }
+        Ok(self.finish(moved.pages, answer, notices))
     }
 
     #[inline(never)]

@@ -29,10 +29,10 @@ use ddabi::pool::{SsdAdmit, DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::Run;
 use ddcore::clock::Clock;
 use ddcore::host::cause::Cause;
-use ddcore::host::flush::FlushProgress;
 use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
 use ddcore::host::session::{shard_bits, SessionState, TierKind};
+use ddcore::host::steps::Unfinished;
 use ddcore::host::walk::drain;
 use ddcore::index::{Hasher, Held, Index, Removed};
 use ddcore::partition::Entity;
@@ -89,9 +89,9 @@ pub(crate) struct Session {
     pub(crate) deferrals: Deferrals,
     /// Emptying of pools in the background.
     pub(crate) emptying: Single,
-    /// The progress of an unfinished flush.
+    /// The work that calls have left unfinished.
     #[pin]
-    flush_progress: SpinLock<Option<FlushProgress>>,
+    unfinished: SpinLock<Unfinished>,
     /// Serializes creating, changing and destroying pools.
     #[pin]
     control: Mutex<()>,
@@ -137,7 +137,7 @@ impl Session {
                 entities <- new_mutex!(KVVec::new(), "Session::entities"),
                 deferrals <- Deferrals::new(),
                 emptying: Single::new(),
-                flush_progress <- new_spinlock!(None, "Session::flush_progress"),
+                unfinished <- new_spinlock!(Unfinished::new(), "Session::unfinished"),
                 control <- new_mutex!((), "Session::control"),
             }),
             charged(),
@@ -343,12 +343,8 @@ impl ddcore::host::Session for Session {
         }
     }
 
-    fn take_flush_progress(&self) -> Option<FlushProgress> {
-        self.flush_progress.lock().take()
-    }
-
-    fn save_flush_progress(&self, progress: FlushProgress) {
-        *self.flush_progress.lock() = Some(progress);
+    fn with_unfinished<R>(&self, work: impl FnOnce(&mut Unfinished) -> R) -> R {
+        work(&mut self.unfinished.lock())
     }
 
     fn cond_resched(&self) {

@@ -19,13 +19,14 @@ use ddcore::{
     host::{
         Origin,
         carried::Page,
-        flush::{Effort, flush},
+        flush::flush,
         heap::{Host, Lock, Owner, Session, Tier, Vm},
         notice::Notices,
         room::make_room,
         run::{insert, take},
         session::{MAX_SHARD_BITS, shard_bits},
         standing::Standing,
+        steps::Effort,
     },
     index::{Batch, Hasher, Removed},
     policy::{Order, Policy},
@@ -214,7 +215,7 @@ impl Cache for Engine {
     }
 
     fn flush(&self, runs: &[Run]) -> usize {
-        let mut effort = Effort::BOUNDED;
+        let mut effort = Effort::bounded();
         let mut flush = |run: &Run| {
             let range = Range::Pages {
                 file: run.key.file,

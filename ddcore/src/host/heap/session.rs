@@ -6,10 +6,10 @@ use super::pool::{Pool, Settings};
 use super::{Lock, Owner, Tier};
 use crate::clock::Clock;
 use crate::host::cause::Cause;
-use crate::host::flush::FlushProgress;
 use crate::host::list::{all_lists, LISTS};
 use crate::host::pressure::Gauge;
 use crate::host::session::{self, SessionState, TierKind};
+use crate::host::steps::Unfinished;
 use crate::index::{Hasher, Heap, Held, Index, List, Removed};
 use crate::partition::Entity;
 use crate::policy::Order;
@@ -35,8 +35,8 @@ pub struct Session<O: Owner> {
     shards: Vec<O::Lock<Index<Heap>>>,
     state: SessionState<AtomicU64>,
     pools: Vec<Pool<O::Lock<Settings>>>,
-    /// The unfinished range of the last flush.
-    flush_progress: O::Lock<Option<FlushProgress>>,
+    /// The work that calls have left unfinished.
+    unfinished: O::Lock<Unfinished>,
     /// Memory for computing entitlements, one entity for each pool.
     entities: O::Lock<Vec<Entity>>,
 }
@@ -59,7 +59,7 @@ impl<O: Owner> Session<O> {
             shards: (0..1 << bits).map(shard).collect(),
             state: SessionState::new(),
             pools: Vec::new(),
-            flush_progress: O::Lock::new(None),
+            unfinished: O::Lock::new(Unfinished::new()),
             entities: O::Lock::new(Vec::new()),
         }
     }
@@ -260,12 +260,8 @@ impl<O: Owner> session::Session for Session<O> {
         O::tell_relocated(self, pool, to, pages);
     }
 
-    fn take_flush_progress(&self) -> Option<FlushProgress> {
-        self.flush_progress.lock().take()
-    }
-
-    fn save_flush_progress(&self, progress: FlushProgress) {
-        *self.flush_progress.lock() = Some(progress);
+    fn with_unfinished<R>(&self, work: impl FnOnce(&mut Unfinished) -> R) -> R {
+        work(&mut self.unfinished.lock())
     }
 
     fn cond_resched(&self) {}

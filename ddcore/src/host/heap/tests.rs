@@ -4,7 +4,7 @@ use super::*;
 use crate::host::carried::Carried;
 use crate::host::cause::Cause;
 use crate::host::evict::evict_all;
-use crate::host::flush::{flush, Effort};
+use crate::host::flush::flush;
 use crate::host::get::take;
 use crate::host::list::list;
 use crate::host::pressure::Gauge;
@@ -12,6 +12,8 @@ use crate::host::put::keep;
 use crate::host::room::{self, fill, give_back, make_room, refill, retire, Stock as _};
 use crate::host::session::Session as _;
 use crate::host::standing::Standing;
+use crate::host::steps::Effort;
+use crate::host::walk::migrate;
 use crate::host::Origin;
 use crate::index::{Batch, Hasher, Storage as _};
 use crate::policy::Order;
@@ -294,7 +296,7 @@ fn a_flush_takes_the_pages_that_it_names() {
         assert_eq!(put_run(&host, run), usize::from(PUT));
     }
     let vm = host.vm_list.borrow().vms()[0].clone();
-    let (mut batch, mut effort) = (Batch::new(), Effort::BOUNDED);
+    let (mut batch, mut effort) = (Batch::new(), Effort::bounded());
     let range = Range::Pages {
         file: file(1),
         first: 2,
@@ -315,6 +317,30 @@ fn a_flush_takes_the_pages_that_it_names() {
     };
     assert_eq!(left(0), [true; 8]);
     assert_eq!(left(1), [true, true, false, false, false, true, true, true]);
+}
+
+/// A vCPU runs no task of its guest during a call, whatever the size of the file.
+#[test]
+fn a_move_takes_several_calls_that_are_bounded() {
+    const PAGES: u64 = 4000;
+    let tier = Arc::new(Tier::new(PAGES));
+    tier.set_floor(PAGES);
+    let host = Host::new(tier, 16, Short::default());
+    add_vm(&host, 1);
+    (0..PAGES / u64::from(PUT)).for_each(|number| _ = put_number(&host, 0, number));
+    assert_eq!((used(&host, 0), used(&host, 1)), (PAGES, 0));
+    let vm = host.vm_list.borrow().vms()[0].clone();
+    let mut moved = Vec::new();
+    loop {
+        let part = migrate(&vm.session, &file(0), 1, &mut Effort::bounded());
+        moved.push(part.pages);
+        if part.done {
+            break;
+        }
+    }
+    assert!(moved.iter().all(|pages| *pages <= PAGES / 3), "{moved:?}");
+    assert_eq!(moved.iter().sum::<u64>(), PAGES);
+    assert_eq!((used(&host, 0), used(&host, 1)), (0, PAGES));
 }
 
 /// A guest may name a page twice in a put. The gauges must be right at any moment, because other

@@ -12,6 +12,7 @@ use crate::host::get::take;
 use crate::host::heap::{self, Owner, Tier, Vm};
 use crate::host::put::keep;
 use crate::host::session::{Session as _, TierKind};
+use crate::host::steps::Effort;
 use crate::host::walk::{counted, drop_device, migrate};
 use crate::index::{self, Hasher, Removed, PLACED};
 use crate::policy::Order;
@@ -275,7 +276,9 @@ fn happen(session: &Session, events: Vec<Event>) {
             Event::EvictSsd(pool, pages) => {
                 _ = evict_ssd(session, (pool, Cause::Segment), pages, u64::MAX);
             }
-            Event::Migrate(pool) => _ = migrate(session, &FILE, pool),
+            Event::Migrate(pool) => {
+                while !migrate(session, &FILE, pool, &mut Effort::bounded()).done {}
+            }
         }
     }
 }
