@@ -145,6 +145,9 @@ struct Outcome {
     seconds: f64,
     targets: Vec<Target>,
     tests: Vec<Test>,
+    /// Targets of the run itself, which no test judges.
+    #[serde(skip)]
+    of_run: Vec<Target>,
     /// Scenarios that ran, for the record.
     #[serde(skip)]
     runs: Vec<record::Run>,
@@ -171,6 +174,7 @@ impl Outcome {
 
     /// Computes the totals at the end.
     fn close(&mut self, start: Instant) {
+        self.targets.splice(..0, self.of_run.iter().cloned());
         self.failed = self.tests.iter().filter(|test| !test.passed).count();
         self.passed = self.tests.len() - self.failed;
         self.seconds = start.elapsed().as_secs_f64();
@@ -184,12 +188,22 @@ impl Outcome {
             1 => verdict += ", 1 scenario not run",
             more => verdict += &format!(", {more} scenarios not run"),
         }
+        for target in self.missed() {
+            let (name, measured, most) = (&target.name, &target.measured, &target.target);
+            verdict += &format!(", target missed: {name}: {measured} instead of {most}");
+        }
         verdict
     }
 
-    /// Returns whether all tests passed and there was at least one.
+    /// Returns the missed targets of the run itself. A scenario with a missed target has failed, and
+    /// is counted as a test.
+    fn missed(&self) -> impl Iterator<Item = &Target> {
+        self.of_run.iter().filter(|target| !target.met)
+    }
+
+    /// Returns whether all tests passed, there was at least one, and the run met its own targets.
     fn is_good(&self) -> bool {
-        self.failed == 0 && self.passed > 0
+        self.failed == 0 && self.passed > 0 && self.missed().next().is_none()
     }
 }
 
@@ -311,5 +325,36 @@ mod tests {
         let verdict = outcome.verdict();
         assert_eq!(verdict, "0 passed, 1 failed, 2 scenarios not run");
         assert!(!outcome.is_good());
+    }
+
+    /// Returns the outcome of a run whose only scenario passed after these repeated boots.
+    fn after_retries(retries: usize) -> Outcome {
+        let mut outcome = Outcome::default();
+        outcome.tests.push(Test {
+            layer: Layer::Vm.name(),
+            name: "boot".to_owned(),
+            passed: true,
+            seconds: None,
+            error: None,
+        });
+        vm::count_retries(retries, &mut outcome);
+        outcome.close(Instant::now());
+        outcome
+    }
+
+    #[test]
+    fn a_missed_target_of_the_run_fails_it() {
+        let good = after_retries(3);
+        assert!(good.is_good());
+        assert_eq!(good.verdict(), "1 passed, 0 failed");
+        let bad = after_retries(4);
+        assert!(!bad.is_good());
+        assert_eq!(
+            bad.verdict(),
+            "1 passed, 0 failed, target missed: boots of L1 that gave no sign of life and were \
+             tried again: 4 instead of ≤ 3"
+        );
+        // The table and the file show it too.
+        assert_eq!((bad.boot_retries, bad.targets.len()), (4, 1));
     }
 }

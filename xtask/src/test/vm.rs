@@ -193,14 +193,10 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
     let verdicts = verdicts
         .into_inner()
         .expect("no thread panics with the lock");
-    let retries: usize = verdicts.values().map(|verdict| verdict.retries).sum();
-    outcome.boot_retries += retries;
-    outcome.targets.push(Target::at_most(
-        "boots of L1 that gave no sign of life and were tried again",
-        MOST_RETRIES,
-        retries as f64,
-        "",
-    ));
+    count_retries(
+        verdicts.values().map(|verdict| verdict.retries).sum(),
+        outcome,
+    );
     for (Selected { scenario, quick }, verdict) in selected.iter().zip(verdicts.into_values()) {
         let seconds = verdict.took.as_secs_f64();
         let error = verdict.error.as_ref().map(|error| format!("{error:#}"));
@@ -221,6 +217,18 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
         outcome.targets.extend(verdict.targets);
     }
     Ok(())
+}
+
+/// Adds the number of repeated boots, which is a target of the run: each scenario passes if the
+/// last boot of its lab succeeds, so that none of them shows a host that often does not boot.
+pub(super) fn count_retries(retries: usize, outcome: &mut Outcome) {
+    outcome.boot_retries += retries;
+    outcome.of_run.push(Target::at_most(
+        "boots of L1 that gave no sign of life and were tried again",
+        MOST_RETRIES,
+        retries as f64,
+        "",
+    ));
 }
 
 /// Returns how many labs this machine can carry in parallel.
