@@ -427,7 +427,10 @@ impl Machine {
 }
 
 impl Running {
-    /// Runs work on the processor that becomes free first.
+    /// Runs work on the processor that becomes free first, from a time on. If that is later
+    /// than the present, because the thread first waits for the disk, the processor is occupied in
+    /// the meantime too: no more threads of a container wait for the disk at a time than it has
+    /// processors. The fitted parameters depend on this.
     fn compute(&mut self, now: u64, time: u64) -> u64 {
         let Some(free) = self.processors.iter_mut().min() else {
             return now + time;

@@ -17,6 +17,7 @@ pub mod unicache;
 use crate::goal::MEMORY_TIER;
 use crate::verdict::{Band, Order};
 use ddreport::chart::{Bar, Bars, Line, Lines};
+use ddreport::gain;
 
 /// A figure or a table of a paper.
 #[derive(Clone, Debug)]
@@ -119,6 +120,7 @@ impl Compared {
         let holds = self.paper.is_some_and(|paper| match self.band {
             Band::Shown => true,
             Band::Times(factor) => ours <= paper * factor && ours >= paper / factor,
+            Band::Gain => gain::agrees(paper, ours),
             Band::Within(most) => (ours - paper).abs() <= most,
             Band::AtMost => ours <= paper,
             Band::AtLeast => ours >= paper,

@@ -15,8 +15,8 @@ pub const MEMORY_TIER: [(&str, usize); 13] = [
     ("DoubleDecker, table 1", 10),
     ("DoubleDecker, figure 9", 4),
     ("DoubleDecker, figure 10", 3),
-    ("DoubleDecker, table 2", 8),
-    ("DoubleDecker, figure 11", 8),
+    ("DoubleDecker, table 2", 12),
+    ("DoubleDecker, figure 11", 11),
     ("DoubleDecker, figure 12", 3),
     ("DoubleDecker, table 4", 13),
     ("Thesis, figure 5.7", 3),
@@ -65,7 +65,7 @@ pub fn of_figures(figures: &[Figure]) -> Vec<Goal> {
 mod tests {
     use super::*;
     use crate::figure::Compared;
-    use crate::verdict::Order;
+    use crate::verdict::{Order, Place};
 
     /// Returns a figure with the expected number of judged values, all of which are `ours`.
     fn share((name, judged): (&'static str, usize), ours: f64) -> Figure {
@@ -111,12 +111,14 @@ mod tests {
         assert!(broken(|figure| drop(figure.compared.pop())));
         assert!(broken(|figure| figure.compared[0].band = Band::Shown));
         assert!(broken(|figure| figure.compared[0].ours = 0.62));
-        let ours = [("Global".to_string(), 1.0), ("DDMem".to_string(), 2.0)];
         assert!(broken(|figure| {
             figure.compared.pop();
             figure.orders = vec![Order {
-                what: "modes",
-                ours: ours.to_vec(),
+                what: "modes".into(),
+                places: vec![
+                    Place::new("Global", None, 1.0),
+                    Place::new("DDMem", None, 2.0),
+                ],
             }];
         }));
     }

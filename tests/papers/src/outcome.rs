@@ -39,7 +39,7 @@ const FAR: f64 = 1.5;
 fn far(figure: &Figure) -> String {
     let far = figure.compared.iter().filter(|row| {
         let by = row.paper.map_or(1.0, |paper| row.ours / paper);
-        matches!(row.band, Band::Times(_)) && by.max(1.0 / by) > FAR
+        matches!(row.band, Band::Times(_) | Band::Gain) && by.max(1.0 / by) > FAR
     });
     let far: Vec<String> = far.map(told).collect();
     match far.is_empty() {

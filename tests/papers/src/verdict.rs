@@ -3,7 +3,9 @@
 //! The verdict whether a figure agrees with its paper.
 
 use crate::figure::{Compared, Figure};
+use ddreport::gain;
 use serde::Serialize;
+use std::cmp::Ordering::Equal;
 
 /// The criterion for one of our numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -13,6 +15,8 @@ pub enum Band {
     Shown,
     /// It must be the paper's within this factor.
     Times(f64),
+    /// It is a gain, which must agree with the paper's in direction and size ([`gain::agrees`]).
+    Gain,
     /// It must differ from the paper's by at most this.
     Within(f64),
     /// It must be at most the paper's.
@@ -21,26 +25,68 @@ pub enum Band {
     AtLeast,
 }
 
-/// The factor within which throughputs, latencies and gains must agree with the paper's.
-pub const TWICE: Band = Band::Times(2.0);
+/// The factor within which throughputs, latencies and sizes must agree with the paper's.
+pub const TWICE: Band = Band::Times(gain::FACTOR);
 
 /// An order of items in the paper, the largest first.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The compared quantity.
-    pub what: &'static str,
-    /// Names in the paper's order, with our numbers.
-    pub ours: Vec<(String, f64)>,
+    pub what: String,
+    /// The items in the paper's order.
+    pub places: Vec<Place>,
 }
 
-/// Fraction by which a number may be below the next one that is lower in the paper.
+/// An item of an order.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name.
+    pub name: String,
+    /// Its number in the paper, if the paper gives one and not only the order.
+    pub paper: Option<f64>,
+    /// Our number.
+    pub ours: f64,
+}
+
+impl Place {
+    /// Returns an item whose number is only compared with that of the others.
+    pub fn new(name: impl Into<String>, paper: impl Into<Option<f64>>, ours: f64) -> Self {
+        Self {
+            name: name.into(),
+            paper: paper.into(),
+            ours,
+        }
+    }
+}
+
+/// Fraction by which two numbers may differ and be the same.
 const TIE: f64 = 0.03;
 
 impl Order {
-    /// Returns whether our numbers have the paper's order.
+    /// Returns the order of items that all have a number in the paper.
+    pub fn by_paper(what: impl Into<String>, places: impl Into<Vec<Place>>) -> Self {
+        let mut places = places.into();
+        places.sort_by(|one, other| other.paper.partial_cmp(&one.paper).unwrap_or(Equal));
+        Self {
+            what: what.into(),
+            places,
+        }
+    }
+
+    /// Returns whether our numbers have the paper's order. Each must be ahead of the next by more
+    /// than a tie; where the paper's two differ only marginally, a tie is as good.
     pub fn holds(&self) -> bool {
-        let mut pairs = self.ours.windows(2);
-        pairs.all(|pair| pair[0].1 >= pair[1].1 * (1.0 - TIE))
+        let mut pairs = self.places.windows(2);
+        pairs.all(|pair| {
+            let [first, second] = [&pair[0], &pair[1]];
+            let papers = first.paper.zip(second.paper);
+            let may_tie =
+                papers.is_some_and(|(first, second)| first <= second * (1.0 + gain::MARGINAL));
+            match may_tie {
+                true => first.ours >= second.ours * (1.0 - TIE),
+                false => first.ours > second.ours * (1.0 + TIE),
+            }
+        })
     }
 }
 
@@ -88,8 +134,9 @@ pub fn judge(figure: &Figure) -> Judgement {
         Some((holds, told(row)))
     });
     let orders = figure.orders.iter().map(|order| {
-        let ours = order.ours.iter();
-        let ours: Vec<String> = ours.map(|(name, is)| format!("{name} {is:.2}")).collect();
+        let places = order.places.iter();
+        let ours = places.map(|place| format!("{} {:.2}", place.name, place.ours));
+        let ours: Vec<String> = ours.collect();
         let told = format!("order of {}: {}", order.what, ours.join(", "));
         (order.holds(), told)
     });
@@ -130,13 +177,16 @@ mod tests {
     }
 
     fn figure(compared: Vec<Compared>, ours: &[f64]) -> Figure {
-        let ours = ours.iter().map(|is| ("a".to_string(), *is)).collect();
+        let places = ours.iter().map(|is| Place::new("a", None, *is)).collect();
         Figure {
             name: "DoubleDecker, figure 3",
             title: "",
             parts: Vec::new(),
             compared,
-            orders: vec![Order { what: "x", ours }],
+            orders: vec![Order {
+                what: "x".into(),
+                places,
+            }],
             note: String::new(),
         }
     }
@@ -159,6 +209,50 @@ mod tests {
         let none = Compared::new("x", "MiB", None, 1.0).within(TWICE);
         assert_eq!(none.holds(), Some(false));
         assert_eq!(holds(1.0, f64::NAN, TWICE), Some(false));
+    }
+
+    /// The direction is part of the criterion of a gain, and not of that of a size.
+    #[test]
+    fn gains_have_a_direction() {
+        let holds = |paper, ours, band| row(paper, ours, band).holds();
+        assert_eq!(holds(2.0, 1.0, TWICE), Some(true));
+        assert_eq!(holds(2.0, 1.0, Band::Gain), Some(false));
+        assert_eq!(holds(0.75, 1.17, Band::Gain), Some(false));
+        assert_eq!(holds(2.0, 1.9, Band::Gain), Some(true));
+        let none = Compared::new("x", "times", None, 1.0).within(Band::Gain);
+        assert_eq!(none.holds(), Some(false));
+    }
+
+    #[test]
+    fn a_tie_is_no_order() {
+        let holds = |papers: [Option<f64>; 2], ours: [f64; 2]| {
+            let places = papers.into_iter().zip(ours);
+            let places = places.map(|(paper, ours)| Place::new("a", paper, ours));
+            let places = places.collect();
+            Order {
+                what: "x".into(),
+                places,
+            }
+            .holds()
+        };
+        // Without effect, or reversed.
+        assert!(!holds([None; 2], [1.0, 1.0]) && !holds([None; 2], [1.0, 2.0]));
+        assert!(!holds([None; 2], [1.02, 1.0]) && holds([None; 2], [1.04, 1.0]));
+        assert!(!holds([None; 2], [0.0, 0.0]) && !holds([None; 2], [f64::NAN, 1.0]));
+        // What is clearly apart in the paper must be apart, and what is not may not be reversed.
+        let apart = [Some(2.0), Some(1.0)];
+        assert!(!holds(apart, [1.0, 1.0]) && holds(apart, [1.04, 1.0]));
+        let sorted = Order::by_paper(
+            "x",
+            [
+                Place::new("Global", 1.0, 0.0),
+                Place::new("DDMem", 2.0, 0.0),
+            ],
+        );
+        assert_eq!(sorted.places[0].name, "DDMem");
+        let close = [Some(11.0), Some(10.0)];
+        assert!(holds(close, [1.0, 1.0]) && holds(close, [0.98, 1.0]));
+        assert!(!holds(close, [0.96, 1.0]));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 //! An experiment beside the paper's.
 
-use ddreport::page::{Cell, table};
+use ddreport::{
+    gain,
+    page::{Cell, table},
+};
 use maud::{Markup, html};
 use serde::Serialize;
 
-/// Factor within which a gain must be the paper's, as in the simulated figures.
-const GAIN: f64 = 2.0;
 /// Percentage by which a share may differ from the paper's.
 pub(super) const SHARE: f64 = 3.0;
 
@@ -41,10 +42,10 @@ impl Compared {
         Self::new(what, paper, ours, |ours| off(ours) <= SHARE)
     }
 
-    /// Returns a throughput, divided by that in another mode.
+    /// Returns a throughput, divided by that in another mode. It is judged as in the simulated
+    /// figures.
     pub(super) fn gain(what: impl Into<String>, paper: f64, ours: Option<f64>) -> Self {
-        let band = paper / GAIN..=paper * GAIN;
-        Self::new(what, paper, ours, |ours| band.contains(&ours))
+        Self::new(what, paper, ours, |ours| gain::agrees(paper, ours))
     }
 
     fn new(
@@ -106,7 +107,8 @@ impl Paper {
         html! {
             p {
                 (verdict) " It is if all shares are within " (SHARE) " % of the paper's, and all "
-                "gains within a factor of " (GAIN) "; and partly if at least half of them are."
+                "gains within a factor of " (gain::FACTOR) " and in its direction; and partly if \
+                 at least half of them are."
             }
             (table(&["value", "paper", "here", "within"], rows))
         }
@@ -139,6 +141,9 @@ mod tests {
         let gain = |ours| Compared::gain("x", 6.6, ours).holds;
         assert!(gain(Some(3.3)) && gain(Some(13.2)));
         assert!(!gain(Some(3.2)) && !gain(Some(13.3)) && !gain(None));
+        // No gain is not within a factor of two of a gain, and neither is a loss.
+        let gain = |ours| Compared::gain("x", 1.5, Some(ours)).holds;
+        assert!(gain(1.3) && !gain(1.0) && !gain(0.8));
         let share = |ours| Compared::share("x", 0.5, ours).holds;
         assert!(share(Some(0.49)) && share(Some(0.51)));
         assert!(!share(Some(0.48)) && !share(Some(0.52)) && !share(None));

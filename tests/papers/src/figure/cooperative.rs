@@ -7,7 +7,7 @@ use super::motivation::redis;
 use super::record::{Record, named};
 use super::{Compared, Figure, Part};
 use crate::control::{Control, Subject};
-use crate::verdict::{Band, Order, TWICE};
+use crate::verdict::{Band, Order, Place};
 use ddcore::policy::{self, Policy};
 use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine};
@@ -282,7 +282,7 @@ fn table(runs: &[Run], targets: &[f64; 4]) -> Option<Figure> {
             hand.operations()[at] / store.operations()[at].max(0.001),
         );
         let paper = PAPER[at][1] / PAPER[at][0];
-        compared.push(Compared::new(what, "times", paper, gain).within(TWICE));
+        compared.push(Compared::new(what, "times", paper, gain).within(Band::Gain));
     }
     for (at, app) in NAMES.iter().enumerate() {
         for (name, run) in &columns {
@@ -327,11 +327,11 @@ fn table(runs: &[Run], targets: &[f64; 4]) -> Option<Figure> {
         parts,
         compared,
         orders: vec![Order {
-            what: "what both levels by hand gain for Redis, MySQL, the web server",
-            ours: [2, 1, WEB]
+            what: "what both levels by hand gain for Redis, MySQL, the web server".into(),
+            places: [2, 1, WEB]
                 .map(|at| {
                     let gain = hand.operations()[at] / store.operations()[at].max(0.001);
-                    (NAMES[at].into(), gain)
+                    Place::new(NAMES[at], PAPER[at][1] / PAPER[at][0], gain)
                 })
                 .into(),
         }],
