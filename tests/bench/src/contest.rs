@@ -105,21 +105,27 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 /// The cases that the arguments select.
-struct Choice {
+pub(crate) struct Choice {
     /// These mixes.
-    mixes: Vec<Mix>,
+    pub(crate) mixes: Vec<Mix>,
     /// At these sizes.
-    sizes: Vec<u64>,
+    pub(crate) sizes: Vec<u64>,
     /// These caches, or all if empty.
-    caches: Vec<String>,
+    pub(crate) caches: Vec<String>,
     /// Only one guest, without copying.
-    lean: bool,
+    pub(crate) lean: bool,
     /// Number of rounds, after one for warming up.
-    rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 impl Choice {
-    fn is_chosen(&self, cache: &str) -> bool {
+    /// Returns whether a mix is measured at a size.
+    pub(crate) fn includes(&self, mix: Mix, pages: u64) -> bool {
+        self.mixes.contains(&mix) && self.sizes.contains(&pages)
+    }
+
+    /// Returns whether a cache is measured. Copying is always measured with the engine.
+    pub(crate) fn is_chosen(&self, cache: &str) -> bool {
         self.caches.is_empty() || self.caches.iter().any(|chosen| chosen == cache)
     }
 }
@@ -134,7 +140,7 @@ fn run(choice: &Choice) -> Outcome {
     }
     let (victim_ns, curve_ns) = (victims::measure(), curve::measure());
     Outcome {
-        targets: verdict::targets(&samples, victim_ns, curve_ns),
+        targets: verdict::targets(choice, &samples, victim_ns, curve_ns),
         victim_ns,
         curve_ns,
         samples,

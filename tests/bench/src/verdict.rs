@@ -6,14 +6,20 @@
 use ddlab::report::Target;
 
 use crate::{
-    contest::{ENGINE, NOTHING, PEERS, SIZES},
+    contest::{Choice, ENGINE, NOTHING, PEERS, SIZES},
     measure::Sample,
     mix::Mix,
 };
 
-/// Returns all promises for which there are figures.
-pub(crate) fn targets(samples: &[Sample], victim_ns: f64, curve_ns: f64) -> Vec<Target> {
-    let figures = Figures(samples);
+/// Returns the promises about the chosen cases. A figure of a chosen case that is absent misses its
+/// promise.
+pub(crate) fn targets(
+    choice: &Choice,
+    samples: &[Sample],
+    victim_ns: f64,
+    curve_ns: f64,
+) -> Vec<Target> {
+    let figures = Figures { choice, samples };
     let mut targets = Vec::new();
     // A put of a part finds its block, so that parts gain less than whole runs.
     for (mix, share) in [
@@ -39,9 +45,9 @@ pub(crate) fn targets(samples: &[Sample], victim_ns: f64, curve_ns: f64) -> Vec<
             targets.extend(figures.threads(mix, pages));
         }
     }
-    let engine = samples.iter().filter(|sample| sample.case.cache == ENGINE);
-    let bytes = engine.map(|sample| sample.bytes_per_page);
-    if let Some(most) = bytes.reduce(f64::max) {
+    if choice.is_chosen(ENGINE) {
+        let engine = samples.iter().filter(|sample| sample.case.cache == ENGINE);
+        let most = engine.map(|sample| sample.bytes_per_page).reduce(f64::max);
         let name = "index of a page, worst mix";
         targets.push(Target::at_most(name, 64.0, most, "bytes"));
     }
@@ -51,7 +57,10 @@ pub(crate) fn targets(samples: &[Sample], victim_ns: f64, curve_ns: f64) -> Vec<
     targets
 }
 
-struct Figures<'a>(&'a [Sample]);
+struct Figures<'a> {
+    choice: &'a Choice,
+    samples: &'a [Sample],
+}
 
 impl Figures<'_> {
     fn sample(
@@ -65,62 +74,90 @@ impl Figures<'_> {
             (case.cache, case.mix, case.pages) == (cache, mix, pages)
                 && (case.threads, case.copies) == (threads, copies)
         };
-        self.0.iter().find(is_it)
+        self.samples.iter().find(is_it)
     }
 
     fn engine(&self, mix: Mix, pages: u64) -> Option<&Sample> {
         self.sample(ENGINE, (mix, pages), (1, false))
     }
 
+    /// Returns whether the engine is measured with this mix at this size.
+    fn has_engine(&self, mix: Mix, pages: u64) -> bool {
+        self.choice.includes(mix, pages) && self.choice.is_chosen(ENGINE)
+    }
+
+    /// Returns the target beside the chosen peers, or `None` if the engine or all peers are left
+    /// out. A chosen peer that is absent might have been the fastest.
     fn beside_peers(&self, mix: Mix, pages: u64, share: f64) -> Option<Target> {
-        let peers = PEERS.iter();
-        let peers = peers.filter_map(|peer| self.sample(peer, (mix, pages), (1, false)));
-        let fastest = peers.min_by(|one, other| one.median_ns.total_cmp(&other.median_ns))?;
+        let chosen = PEERS.iter().filter(|peer| self.choice.is_chosen(peer));
+        let peers = chosen.map(|peer| self.sample(peer, (mix, pages), (1, false)));
+        let peers: Vec<Option<&Sample>> = peers.collect();
+        if !self.has_engine(mix, pages) || peers.is_empty() {
+            return None;
+        }
+        let measured: Option<Vec<&Sample>> = peers.into_iter().collect();
+        let fastest = measured.and_then(|peers| {
+            let all = peers.into_iter();
+            all.min_by(|one, other| one.median_ns.total_cmp(&other.median_ns))
+        });
         let name = format!("{}, {}: the fastest peer takes", mix.name(), size(pages));
-        let times = ratio(fastest, self.engine(mix, pages)?);
+        let times = fastest.zip(self.engine(mix, pages));
+        let times = times.map(|(fastest, engine)| ratio(fastest, engine));
         Some(Target::at_least(name, share, times, "times as long"))
     }
 
     fn growth(&self, mix: Mix, most: f64) -> Option<Target> {
         let [small, .., large] = SIZES;
+        if ![small, large]
+            .iter()
+            .all(|pages| self.has_engine(mix, *pages))
+        {
+            return None;
+        }
         // Sizes are not measured in turns.
-        let times = self.engine(mix, large)?.median_ns / self.engine(mix, small)?.median_ns;
+        let times = self.engine(mix, large).zip(self.engine(mix, small));
+        let times = times.map(|(large, small)| large.median_ns / small.median_ns);
         let name = format!("{}: {} beside {}", mix.name(), size(large), size(small));
         Some(Target::at_most(name, most, times, "times"))
     }
 
     fn copying(&self, mix: Mix, pages: u64) -> Option<Target> {
-        let engine = self.sample(ENGINE, (mix, pages), (1, true))?;
-        let copies = self.sample(NOTHING, (mix, pages), (1, true))?;
-        if mix.overflows() {
-            // Misses copy nothing, so that the two cases did different work.
+        // Misses copy nothing, so that the two cases did different work.
+        if mix.overflows() || self.choice.lean || !self.choice.includes(mix, pages) {
             return None;
         }
+        let engine = self.sample(ENGINE, (mix, pages), (1, true));
+        let copies = self.sample(NOTHING, (mix, pages), (1, true));
+        let times = engine.zip(copies);
+        let times = times.map(|(engine, copies)| ratio(engine, copies));
         let name = format!(
             "{}, {}: copies and all beside the copies",
             mix.name(),
             size(pages)
         );
-        Some(Target::at_most(name, 1.3, ratio(engine, copies), "times"))
+        Some(Target::at_most(name, 1.3, times, "times"))
     }
 
     /// The comparison is with single pages and copying, the most that a page costs without the
     /// call.
     fn curve(&self, curve_ns: f64) -> Option<Target> {
-        let pair = self.sample(ENGINE, (Mix::Random, SIZES[0]), (1, true))?;
+        if self.choice.lean || !self.choice.includes(Mix::Random, SIZES[0]) {
+            return None;
+        }
+        let pair = self.sample(ENGINE, (Mix::Random, SIZES[0]), (1, true));
+        let part = pair.map(|pair| 100.0 * curve_ns / pair.median_ns);
         let name = "curve of a container, beside put and get";
-        Some(Target::at_most(
-            name,
-            1.0,
-            100.0 * curve_ns / pair.median_ns,
-            "%",
-        ))
+        Some(Target::at_most(name, 1.0, part, "%"))
     }
 
     fn threads(&self, mix: Mix, pages: u64) -> Option<Target> {
-        let two = self.sample(ENGINE, (mix, pages), (2, false))?;
+        if self.choice.lean || !self.has_engine(mix, pages) {
+            return None;
+        }
+        let two = self.sample(ENGINE, (mix, pages), (2, false));
         let name = format!("{}, {}: two guests beside one", mix.name(), size(pages));
-        let times = ratio(self.engine(mix, pages)?, two);
+        let times = self.engine(mix, pages).zip(two);
+        let times = times.map(|(one, two)| ratio(one, two));
         Some(Target::at_least(name, 1.8, times, "times"))
     }
 }
@@ -143,5 +180,71 @@ fn size(pages: u64) -> String {
     match pages {
         0..0x10_0000 => format!("{} Ki pages", pages >> 10),
         _ => format!("{} Mi pages", pages >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Case;
+
+    fn choice(mixes: &[Mix], caches: &[&str], lean: bool) -> Choice {
+        Choice {
+            mixes: mixes.to_vec(),
+            sizes: SIZES.to_vec(),
+            caches: caches.iter().map(|&cache| cache.to_owned()).collect(),
+            lean,
+            rounds: 1,
+        }
+    }
+
+    fn sample(cache: &'static str, pages: u64, (threads, copies): (u64, bool)) -> Sample {
+        Sample {
+            case: Case {
+                cache,
+                mix: Mix::Random,
+                pages,
+                threads,
+                copies,
+            },
+            rounds_ns: vec![1.0],
+            median_ns: 1.0,
+            fastest_ns: 1.0,
+            slowest_ns: 1.0,
+            hit_percent: 100.0,
+            bytes_per_page: 40.0,
+        }
+    }
+
+    /// Returns the numbers of targets, and of those that are missed for want of a figure.
+    fn absent(choice: &Choice, samples: &[Sample]) -> (usize, usize) {
+        let targets = targets(choice, samples, 1.0, 0.001);
+        let absent = targets.iter().filter(|one| one.measured == "not measured");
+        (targets.len(), absent.filter(|one| !one.met).count())
+    }
+
+    #[test]
+    fn absent_figures_of_chosen_cases_are_missed() {
+        // Beside peers 4 mixes, growth 2, copies 6 mixes, two guests 2 mixes, each but growth at
+        // three sizes; the index, the victim, which is always measured, and the curve.
+        let all = choice(&Mix::ALL, &[], false);
+        assert_eq!(absent(&all, &[]), (41, 40));
+        // Peers at three sizes, growth, and the index; no second guest and no copies.
+        let lean = choice(&[Mix::Random], &[], true);
+        assert_eq!(absent(&lean, &[]), (6, 5));
+        let one = choice(&[Mix::Random], &["lru"], false);
+        assert_eq!(absent(&one, &[]), (5, 4), "copies and the curve");
+    }
+
+    #[test]
+    fn a_chosen_peer_that_is_absent_is_missed() {
+        let two = choice(&[Mix::Random], &[ENGINE, "lru", "moka"], true);
+        let mut samples = Vec::new();
+        for pages in SIZES {
+            samples.extend([ENGINE, "lru"].map(|cache| sample(cache, pages, (1, false))));
+        }
+        assert_eq!(absent(&two, &samples), (6, 3));
+        samples.extend(SIZES.map(|pages| sample("moka", pages, (1, false))));
+        assert_eq!(absent(&two, &samples), (6, 0));
     }
 }

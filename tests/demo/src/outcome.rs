@@ -240,7 +240,8 @@ fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target>
 }
 
 /// Returns the deviation of VMs from their shares at the end of a phase, in percent, if all of them
-/// needed more, which is seen by evictions from each.
+/// needed more, which is seen by evictions from each. A VM alone has no share that could be wrong,
+/// and a VM without a figure may have any.
 fn vm_shares(recording: &Recording, phase: &str) -> Option<f64> {
     let (from, to) = recording.phase(phase)?.settled(SETTLED_S);
     let wants_more = |vm: &VmTrack| {
@@ -254,10 +255,10 @@ fn vm_shares(recording: &Recording, phase: &str) -> Option<f64> {
             first < counts.next_back().map(|one| one.evictions)
         })
     };
-    if !recording.vms.iter().all(wants_more) {
+    if recording.vms.len() < 2 || !recording.vms.iter().all(wants_more) {
         return None;
     }
-    let distances = recording.vms.iter().filter_map(|vm| {
+    let distances = recording.vms.iter().map(|vm| {
         let window = vm
             .shares
             .iter()
@@ -267,7 +268,8 @@ fn vm_shares(recording: &Recording, phase: &str) -> Option<f64> {
         });
         (entitled > 0).then(|| (used as f64 / entitled as f64 - 1.0).abs() * 100.0)
     });
-    distances.reduce(f64::max)
+    let distances: Option<Vec<f64>> = distances.collect();
+    distances?.into_iter().reduce(f64::max)
 }
 
 fn find<'a>(containers: &'a [ContainerResult], name: &str) -> Option<&'a ContainerResult> {
@@ -316,6 +318,19 @@ mod tests {
         assert_eq!(missed(&outcome.targets()[..5]), 1, "weights alone");
         let nothing = targets(&[], &Recording::default());
         assert_eq!(missed(&nothing), nothing.len());
+    }
+
+    #[test]
+    fn shares_of_absent_vms_are_not_measured() {
+        let all = crate::recording::sample();
+        assert!(vm_shares(&all, HOST).is_some());
+        let mut alone = all.clone();
+        alone.vms.truncate(1);
+        assert_eq!(vm_shares(&alone, HOST), None);
+        // A VM whose share was not sampled in the phase counts as absent.
+        let mut unseen = all;
+        unseen.vms[1].shares.clear();
+        assert_eq!(vm_shares(&unseen, HOST), None);
     }
 
     #[test]

@@ -136,7 +136,7 @@ mod tests {
         let text = comparison_page(&sample()).into_string();
         assert!(text.contains("one container") && text.contains("east's peak"));
         assert!(text.contains("Disks of all speeds"));
-        assert_eq!(text.matches("<circle").count(), 12);
+        assert_eq!(text.matches("<circle").count(), 16);
         assert!(!text.contains("NaN") && !text.contains("src="));
     }
 }
