@@ -473,17 +473,34 @@ fn events_are_read_and_foreign_ones_skipped() {
     assert_eq!((events[0].vm, events[0].pid), (Some(4), Some(1234)));
 }
 
-/// No datagram causes a panic.
+/// A datagram that ends between two messages is a whole one, which others follow. A message that is
+/// cut is an error, wherever it is cut.
 #[test]
-fn damaged_datagrams_are_errors() {
-    let good = [reply(0, &host_status()), acknowledgement()].concat();
+fn truncated_datagrams_are_errors() {
+    let first = reply(0, &host_status());
+    let good = [first.clone(), acknowledgement()].concat();
     for length in 0..good.len() {
-        let call = call::host::status();
-        let (mut exchange, _) = Exchange::begin(&FAMILY, SEQUENCE, &call);
-        if exchange.receive(&good[..length]).is_ok() {
-            let _ = call.read(exchange.finish());
+        let (mut exchange, _) = Exchange::begin(&FAMILY, SEQUENCE, &call::host::status());
+        let received = exchange.receive(&good[..length]);
+        if length == 0 || length == first.len() {
+            assert_eq!(received.unwrap(), Progress::More, "{length}");
+            let replies = usize::from(length > 0);
+            assert_eq!(exchange.finish().len(), replies, "{length}");
+        } else {
+            assert!(received.is_err(), "{length} of {} bytes", good.len());
         }
     }
+    let event = Attributes::new().u32(Attribute::Event, What::VmCame as u32);
+    let event = message(FAMILY.id, 0, 0, &generic(&event));
+    for length in 1..event.len() {
+        assert!(events(&FAMILY, &event[..length]).is_err(), "{length}");
+    }
+}
+
+/// A byte may be changed to another valid value, so that only the absence of panics is tested.
+#[test]
+fn no_changed_byte_causes_a_panic() {
+    let good = [reply(0, &host_status()), acknowledgement()].concat();
     for at in 0..good.len() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut bad = good.clone();
@@ -493,7 +510,7 @@ fn damaged_datagrams_are_errors() {
             if exchange.receive(&bad).is_ok() {
                 let _ = call.read(exchange.finish());
             }
-            let _ = ddnl::exchange::events(&FAMILY, &bad);
+            let _ = events(&FAMILY, &bad);
         }
     }
 }
