@@ -105,8 +105,9 @@ fn gains(global: &Record, ddmem: &Record, ex: &Record, few: f64) -> Figure {
             "With Global the web server serves {:.1} MB/s and reads {:.0} units of 16 KiB a second \
              from the disk, the video server {:.0} MB/s and {:.0} units; with DDMem the video \
              server reads {:.0}, with DDMemEx {:.0}. Its {} streams repeat videos of {} MiB \
-             together, and its memory is {} MiB; where that holds them all, a smaller share of the \
-             store costs it nothing here, and the paper's loss has no cause. The gain depends on how many threads there are beside the video \
+             together, and its memory is {} MiB, so that it reads nothing from the store and does \
+             not need its share; while its writer waits for the disk, it occupies one of its two \
+             processors, which is longer with Global. The gain depends on how many threads there are beside the video \
              server's writer: with {} in the web server, {} in the proxy and {} in the mail server \
              it is {few:.1} times with DDMem, where here {}, {} and {} make {:.1}.",
             global.rate(0, MADE, UNTIL).megabytes,
