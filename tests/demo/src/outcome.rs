@@ -222,11 +222,12 @@ fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target>
             "x",
         ),
         Target::at_least(
-            format!("other containers' requests, the least ({name}), over one FIFO for all"),
+            "other containers' requests, the least, over one FIFO for all",
             0.9,
             by,
             "x",
-        ),
+        )
+        .detail(name),
     ];
     for phase in [DEFAULT, POLICY, HOST] {
         targets.push(Target::at_most(

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// A promised figure and its value in this run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Target {
-    /// The measured quantity.
+    /// The measured quantity. It is the same in every run, so that records can be compared; numbers
+    /// of this run belong into the detail.
     pub name: String,
     /// The promise for people, with its unit and direction.
     pub target: String,
@@ -18,6 +19,9 @@ pub struct Target {
     pub measured: String,
     /// Whether the promise is kept.
     pub met: bool,
+    /// What else this run shows about the figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 impl Target {
@@ -33,6 +37,16 @@ impl Target {
             target: target.into(),
             measured: measured.into(),
             met,
+            detail: None,
+        }
+    }
+
+    /// Returns the target with a detail of this run.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<String>) -> Self {
+        Self {
+            detail: Some(detail.into()),
+            ..self
         }
     }
 
@@ -108,7 +122,8 @@ fn figure(sign: &str, value: f64, unit: &str) -> String {
     text
 }
 
-/// Returns the targets as a table for people, which is empty without targets.
+/// Returns the targets as a table for people, which is empty without targets. Details are at the
+/// ends of the lines, so that the columns stay narrow.
 #[must_use]
 pub fn table(targets: &[Target]) -> String {
     if targets.is_empty() {
@@ -127,11 +142,15 @@ pub fn table(targets: &[Target]) -> String {
     );
     for row in targets {
         let met = if row.met { "yes" } else { "NO" };
-        let _ = writeln!(
+        let _ = write!(
             text,
             "{:name$}  {:target$}  {:measured$}  {met}",
             row.name, row.target, row.measured
         );
+        let _ = match &row.detail {
+            Some(detail) => writeln!(text, "{:gap$}{detail}", "", gap = 5 - met.len()),
+            None => writeln!(text),
+        };
     }
     text
 }
@@ -178,6 +197,25 @@ mod tests {
         assert_eq!(targets[0].measured, "not measured");
         assert!(!all_met(&targets) && !all_met(&[]));
         assert!(all_met(&[Target::at_most("b", 1.0, 0.5, "x")]));
+    }
+
+    #[test]
+    fn details_are_beside_the_name() {
+        let plain = Target::none("wrong reads", 0_u64);
+        let detailed = plain.clone().detail("of 500");
+        assert_eq!(detailed.name, plain.name);
+        let missed = Target::some("hits", 0_u64).detail("of 7");
+        let text = table(&[plain.clone(), detailed.clone(), missed]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1].trim_end(), "wrong reads  ≤ 0     0         yes");
+        assert_eq!(lines[2], "wrong reads  ≤ 0     0         yes  of 500");
+        assert_eq!(lines[3], "hits         ≥ 1     0         NO   of 7");
+        // Records from before there were details are still read.
+        let json = serde_json::to_value(&plain).unwrap();
+        assert!(json.get("detail").is_none());
+        assert_eq!(serde_json::from_value::<Target>(json).unwrap(), plain);
+        let json = serde_json::to_value(&detailed).unwrap();
+        assert_eq!(serde_json::from_value::<Target>(json).unwrap(), detailed);
     }
 
     #[test]

@@ -356,8 +356,10 @@ fn all_met(targets: &[Target]) -> Result<()> {
         .iter()
         .filter(|target| !target.met)
         .map(|target| {
+            let detail = target.detail.as_ref();
+            let detail = detail.map_or(String::new(), |detail| format!(" ({detail})"));
             format!(
-                "{}: {} instead of {}",
+                "{}: {} instead of {}{detail}",
                 target.name, target.measured, target.target
             )
         })
@@ -435,5 +437,10 @@ mod tests {
         assert!(all_met(&[Target::at_least("a", 1.0, 2.0, "")]).is_ok());
         let error = all_met(&[Target::at_least("a", 3.0, 2.0, "x")]).unwrap_err();
         assert_eq!(error.to_string(), "missed targets: a: 2 x instead of ≥ 3 x");
+        let error = all_met(&[Target::none("a", 1_u64).detail("of 7")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "missed targets: a: 1 instead of ≤ 0 (of 7)"
+        );
     }
 }

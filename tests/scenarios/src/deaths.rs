@@ -68,15 +68,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         .iter()
         .max()
         .context("the host knew no VM that was killed")?;
-    Ok(vec![Target::at_most(
-        format!(
-            "deaths: longest time from the signal until all pages were freed, of {}",
-            times.len()
-        ),
+    let target = Target::at_most(
+        "deaths: longest time from the signal until all pages were freed",
         stage.host().at_its_pace(1.0),
         slowest.as_secs_f64(),
         "s",
-    )])
+    );
+    Ok(vec![target.detail(format!("of {}", times.len()))])
 }
 
 /// Starts a VM, lets it work, and kills it, `deaths` times. Returns how long it took from the

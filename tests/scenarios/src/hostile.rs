@@ -122,13 +122,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     user_mode(host, &hostile)?;
     let stats = device.stats(host)?;
     eprintln!("    {stats:?}");
-    targets.push(Target::none(
-        format!(
-            "hostile: pages of {} that the device returned damaged",
-            stats.read_pages
-        ),
+    let damaged = Target::none(
+        "hostile: pages that the device returned damaged",
         stats.bad_checksums,
-    ));
+    );
+    targets.push(damaged.detail(format!("of {}", stats.read_pages)));
     let deferred = ddctl::host(host)?.counters.gets_deferred;
     for (name, count) in [
         ("pages written to the device", stats.written_pages),
@@ -205,12 +203,10 @@ impl Attack<'_> {
                 sum(|tally| tally.unknown),
             ),
             Target::none(
-                format!(
-                    "hostile: pages of {} returned with other content than was put",
-                    sum(|tally| tally.given)
-                ),
+                "hostile: pages returned with other content than was put",
                 sum(|tally| tally.foreign),
-            ),
+            )
+            .detail(format!("of {}", sum(|tally| tally.given))),
             Target::none(
                 "hostile: requests executed with an impossible session or number",
                 sum(|tally| tally.let_in),

@@ -99,14 +99,13 @@ fn measure(hosts: [Stage<'_>; 2], moves: usize) -> Result<Vec<Target>> {
     }
     drop(guest);
     daemons.iter_mut().try_for_each(ddhostd::stop)?;
-    targets.push(Target::at_most(
-        format!(
-            "migration: time until a host has freed the pages of a guest that left, of {moves}"
-        ),
+    let freed = Target::at_most(
+        "migration: time until a host has freed the pages of a guest that left",
         home.host().at_its_pace(MOST_S),
         slowest.as_secs_f64(),
         "s",
-    ));
+    );
+    targets.push(freed.detail(format!("of {moves}")));
     targets.push(looks.target());
     Ok(targets)
 }

@@ -120,16 +120,18 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ));
         let again: Vec<_> = tests.iter().filter(|(_, ends)| ends.rounds > 1).collect();
         let names: Vec<&str> = again.iter().map(|(name, _)| name.as_str()).collect();
-        targets.push(Target::at_most(
-            format!("selftests: tests that had to run again in the {place} ({names:?})"),
+        let repeated = Target::at_most(
+            format!("selftests: tests that had to run again in the {place}"),
             AGAIN,
             again.len() as f64,
             "",
-        ));
-        targets.push(Target::none(
-            format!("selftests: tests with another result in the {place} ({differ:?})"),
+        );
+        targets.push(repeated.detail(format!("{names:?}")));
+        let other = Target::none(
+            format!("selftests: tests with another result in the {place}"),
             differ.len(),
-        ));
+        );
+        targets.push(other.detail(format!("{differ:?}")));
     }
     Ok(targets)
 }

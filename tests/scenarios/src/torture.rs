@@ -154,13 +154,11 @@ fn run(
     if let Some(device) = device {
         let stats = device.stats(stage.host())?;
         eprintln!("    torture: {stats:?}");
-        targets.push(Target::none(
-            format!(
-                "torture: pages of {} that the device returned damaged",
-                stats.read_pages
-            ),
+        let damaged = Target::none(
+            "torture: pages that the device returned damaged",
             stats.bad_checksums,
-        ));
+        );
+        targets.push(damaged.detail(format!("of {}", stats.read_pages)));
         targets.push(Target::at_least(
             "torture: pages that came from the device",
             100.0,
@@ -190,38 +188,39 @@ fn run(
     }
     for (site, sum) in sums {
         let missing = sum.missing(site);
-        targets.push(Target::none(
+        let never = Target::none(
             format!(
-                "torture: operations that never succeeded on {} of {:?}, missing {missing:?}",
-                site.name(),
-                sum.done
+                "torture: operations that never succeeded on {}",
+                site.name()
             ),
             missing.len(),
-        ));
+        );
+        targets.push(never.detail(format!("missing {missing:?}, done {:?}", sum.done)));
         if site.grows() {
             targets.push(Target::some(
                 format!("torture: times that {} grew", site.name()),
                 site.grown(&guest)?,
             ));
         }
-        targets.push(Target::none(
-            format!(
-                "torture: wrong reads of {} ({} MiB) on {}, between {} changes",
-                sum.checks,
-                sum.bytes >> 20,
-                site.name(),
-                sum.changes
-            ),
+        let wrong = Target::none(
+            format!("torture: wrong reads on {}", site.name()),
             sum.wrong.len(),
-        ));
+        );
+        targets.push(wrong.detail(format!(
+            "of {} ({} MiB), between {} changes",
+            sum.checks,
+            sum.bytes >> 20,
+            sum.changes
+        )));
         let rare = sum.rare();
-        targets.push(Target::none(
+        let rarely = Target::none(
             format!(
-                "torture: ways to read {} that were rarely compared {rare:?}",
+                "torture: ways to read {} that were rarely compared",
                 site.name()
             ),
             rare.len(),
-        ));
+        );
+        targets.push(rarely.detail(format!("{rare:?}")));
         // Kernels refuse direct reads of blocks that are reserved and not allocated yet.
         targets.push(Target::at_most(
             format!("torture: reads that {} refused", site.name()),

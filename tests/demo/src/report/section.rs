@@ -13,7 +13,10 @@ pub(crate) fn promises(targets: &[Target]) -> Markup {
     let promise = |target: &'_ Target| Promise {
         name: target.name.clone(),
         target: target.target.clone(),
-        measured: target.measured.clone(),
+        measured: match &target.detail {
+            Some(detail) => format!("{} ({detail})", target.measured),
+            None => target.measured.clone(),
+        },
         met: target.met,
     };
     ddreport::promises(targets.iter().map(promise))

@@ -56,12 +56,10 @@ pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>
             tally.unknown,
         ),
         Target::none(
-            format!(
-                "hostile: moving memory: pages of {} returned with other content than was put",
-                tally.given
-            ),
+            "hostile: moving memory: pages returned with other content than was put",
             tally.foreign,
-        ),
+        )
+        .detail(format!("of {}", tally.given)),
         Target::some(
             "hostile: moving memory: passes of the victim over its file, all content right",
             passes,

@@ -65,14 +65,12 @@ impl Shares {
         let all = self.before + self.since.len();
         [
             Target::at_least(
-                format!(
-                    "{kind}: looks at the victim's share since it reached it, {} of {all} before",
-                    self.before
-                ),
+                format!("{kind}: looks at the victim's share since it reached it"),
                 LOOKS as f64,
                 self.since.len() as f64,
                 "",
-            ),
+            )
+            .detail(format!("{} of {all} before", self.before)),
             Target::at_least(
                 format!("{kind}: smallest part of its entitlement that the victim had since"),
                 LEAST,

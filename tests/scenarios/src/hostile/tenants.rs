@@ -114,12 +114,10 @@ fn targets(host: &Machine, seen: &Observations, tally: &Tally, passes: u64) -> V
             tally.unknown,
         ),
         Target::none(
-            format!(
-                "hostile: many pools: pages of {} returned with other content than was put",
-                tally.given
-            ),
+            "hostile: many pools: pages returned with other content than was put",
             tally.foreign,
-        ),
+        )
+        .detail(format!("of {}", tally.given)),
         Target::at_least(
             "hostile: many pools: passes of the victim over its file, all content right",
             (LEAST_PASSES / host.at_its_pace(1.0)).ceil(),

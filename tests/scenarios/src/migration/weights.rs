@@ -102,11 +102,9 @@ impl Looks {
     /// Returns the target for weights that come from neither the module nor the file of the host.
     pub(super) fn target(&self) -> Target {
         Target::none(
-            format!(
-                "migration: looks, of {}, at weights that are neither the module's nor the file's",
-                self.all
-            ),
+            "migration: looks at weights that are neither the module's nor the file's",
             self.strange,
         )
+        .detail(format!("of {}", self.all))
     }
 }

@@ -98,11 +98,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         // One flip in 256 changes nothing.
         Target::at_least(
-            format!("ssd-faults: detected requests, of {flipped} with a flipped byte"),
+            "ssd-faults: detected requests, of those with a flipped byte",
             98.0,
             percent(caught, flipped),
             "%",
-        ),
+        )
+        .detail(format!("of {flipped}")),
         Target::at_most(
             "ssd-faults: damaged pages per request with a flipped byte",
             100.0,

@@ -134,9 +134,10 @@ impl Storm {
         let (checks, changes) = (sum(|tally| tally.checks), sum(|tally| tally.changes));
         Ok([
             Target::none(
-                format!("{scenario}: wrong reads of {checks} between {changes} changes"),
+                format!("{scenario}: wrong reads"),
                 sum(|tally| tally.wrong.len() as u64),
-            ),
+            )
+            .detail(format!("of {checks}, between {changes} changes")),
             Target::at_least(
                 format!("{scenario}: reads compared"),
                 least as f64,
