@@ -27,7 +27,8 @@ pub(crate) struct Args {
     /// Run the quick subset
     #[arg(long)]
     quick: bool,
-    /// Also run the scenarios that otherwise run by name only (hours); implies --record
+    /// Also run the scenarios that otherwise run by name only (hours), except those that need
+    /// another kernel; implies --record
     #[arg(long, conflicts_with_all = ["quick", "scenarios"])]
     all: bool,
     /// Add the result of each scenario to docs/results/scenarios.json, with the commit and the date

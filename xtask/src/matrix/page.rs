@@ -17,8 +17,9 @@ pub(super) fn markdown(records: &[Record]) -> String {
     let mut page = String::from(
         "# Kernels\n\nWritten by `cargo xtask matrix`, which runs the scenarios on each kernel \
          that is named as\nsupported. An empty field was not run there; a commit in a field \
-         is that of a later run of the\nscenario alone. A scenario that failed before it \
-         passed is marked.\n\n| |",
+         is that of a later run of the\nscenario alone. A scenario is marked if it failed in \
+         the run and passed in a later one alone; other\nfailures are in \
+         `docs/results/history.json`.\n\n| |",
     );
     let row = |page: &mut String, field: &dyn Fn(&Record) -> String| {
         for record in records {
