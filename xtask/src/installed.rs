@@ -129,7 +129,8 @@ fn label(side: Side) -> &'static str {
     }
 }
 
-/// Returns the packages of a machine before DoubleDecker comes: what it does for a living.
+/// Returns the packages that a machine has before DoubleDecker is installed: a host runs VMs, and a
+/// guest is a web server.
 fn packages(side: Side) -> &'static str {
     match side {
         Side::Host => "qemu-system-x86",

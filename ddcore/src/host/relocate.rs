@@ -34,8 +34,8 @@ struct Step<P> {
 }
 
 impl<P: Page> Step<P> {
-    /// Looks up pages of a list of a shard, at most `most` and those of a block. Returns `None` if there are none, or if they cannot be
-    /// shared.
+    /// Looks up pages of a list of a shard: at most `most`, and at most those of one block. Returns
+    /// `None` if there are none, or if they cannot be shared.
     fn begin<S: Session<Page = P>>(
         session: &S,
         shard: usize,

@@ -55,10 +55,11 @@ pub trait Stock<P> {
     /// Takes as many pages as there is room for; the others stay in `pages`.
     fn add(&self, pages: &mut [Option<P>]);
 
-    /// Fills `places` with pages of the part that the processor uses. Returns their number.
+    /// Fills `places` with pages of the part of the stock that belongs to the current processor.
+    /// Returns their number.
     fn take(&self, places: &mut [Option<P>]) -> usize;
 
-    /// Fills `places` with pages of any part. Returns their number.
+    /// Fills `places` with pages of the parts of all processors. Returns their number.
     fn take_any(&self, places: &mut [Option<P>]) -> usize {
         self.take(places)
     }

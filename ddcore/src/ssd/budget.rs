@@ -12,13 +12,14 @@ use crate::number::Number;
 /// A second in nanoseconds. A budget that was not used in a second may be used in the next one.
 const SECOND: u64 = 1_000_000_000;
 
-/// Of what may be written at once, this much is kept for VMs that have not spent their shares. It is
-/// also what they may write at once together, each of them its share of it, so that the rest, which
-/// VMs may use that have spent theirs, never takes any of it.
+/// The part of a burst that is reserved for VMs that have not spent their shares. A burst is as much
+/// as is written in a second, and may be written at once after a pause. Each of these VMs may write
+/// its share of the reserve. VMs that have spent their shares may only use the rest of the burst,
+/// and therefore never delay them.
 const KEPT: u64 = SECOND / 2;
 
-/// Of what a VM may write at once of its share, this much is kept for containers that have not spent
-/// their parts of the share, and is what they may write at once together.
+/// The part of a VM's reserve that is reserved for containers that have not spent their parts of the
+/// VM's share. Each of these containers may write its part of it.
 const KEPT_OF_SHARE: u64 = KEPT / 2;
 
 /// A rate of pages. Processors share it without a lock.
@@ -57,8 +58,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Returns the time for which pages use up the share of which all writers together use up the
-    /// budget for `ns`.
+    /// Returns how long pages take at the rate of this share, if they take `ns` at the rate of the
+    /// whole budget.
     fn time(self, ns: u64) -> u64 {
         let all = self.all.max(self.weight);
         let (Some(whole), Some(rest)) = (ns.checked_div(self.weight), ns.checked_rem(self.weight))
@@ -82,15 +83,16 @@ impl<N: Number> Spending<N> {
         self.until.swap(0);
     }
 
-    /// Returns whether pages that use up the share for `ns` are within the part of the share that
-    /// is for the next `most` nanoseconds, at `now`.
+    /// Returns whether pages may be written at `now` that take `ns` at the rate of the share, if the
+    /// share may be spent up to `most` nanoseconds ahead.
     fn is_within(&self, ns: u64, now: u64, most: u64) -> bool {
         let before = self.until.load();
         ns < u64::MAX && (before <= now || before.saturating_add(ns) <= now.saturating_add(most))
     }
 
-    /// Notes pages that use up the share for `ns`. A writer that has used what others left has spent
-    /// its share of the next `most` nanoseconds, or of these pages, at most.
+    /// Counts pages that take `ns` at the rate of the share. A writer may have written more than its
+    /// share, because others left some; then it counts as having spent at most `most` nanoseconds
+    /// ahead, or these pages, whichever is more, so that it need not repay what others left.
     fn add(&self, ns: u64, now: u64, most: u64) {
         let before = self.until.load();
         // The weight was set to 0 after the writer began. It must not count as spent for ever.
@@ -166,7 +168,8 @@ impl<N: Number> Budget<N> {
         loop {
             let before = self.spent_until.load();
             let after = before.max(now).saturating_add(cost);
-            // What costs more than a second may be written when all before it is paid for.
+            // Pages that take more than a second may be written once all pages before them are paid
+            // for.
             if after > now.saturating_add(most) && before > now {
                 return None;
             }

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// Show what policyd promises containers and what they get (guest)
+/// Show the targets of containers and the figures that they reach, as policyd reports them (guest)
 ///
 /// Asks the running daemon. `policyd explain` shows more about each container.
 #[derive(Args, Debug)]

@@ -206,7 +206,8 @@ fn a_device_has_one_entry_by_all_its_names() {
     assert!(!text(&world).contains("device"), "{}", text(&world));
 }
 
-/// `--save` is not said to have had an effect that it had not.
+/// If `--save` changed nothing in the file, because the device was not listed there, the message
+/// does not say that it did.
 #[test]
 fn a_device_that_is_removed_may_be_listed_or_not() {
     let world = World::host();

@@ -3,10 +3,11 @@
 //! Moves shares towards the wanted ones by bounded steps and without oscillation, and converts them
 //! to weights.
 //!
-//! Shares rest until there is a reason to move. Either a target is missed that other shares would
-//! serve better; then the shares move no more than that needs. Or the best shares have been far
-//! away for some time; then all shares move there. Once shares move, they go on until they are
-//! close, by at most one step per interval.
+//! Shares rest until one of two conditions holds. If a container misses its target and other shares
+//! would bring it closer, only as much is moved as that container needs. If the best shares have
+//! differed much from the present ones for some time, all shares move to the best ones. Shares that
+//! have begun to move continue, by at most one step per interval, until they are close to their
+//! goal.
 
 use super::{fair::Fair, quantity::Share};
 use crate::config::Priority;

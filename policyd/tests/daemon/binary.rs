@@ -90,7 +90,8 @@ fn the_unit_is_sound() {
         "ExecReload=",
         // A command of the file that uses too much memory does not end the daemon.
         "OOMPolicy=continue",
-        // Nor does a command that forks, because it has a cgroup of its own with limits.
+        // A command that forks without end does not end the daemon either: commands run in a cgroup
+        // of their own, which has limits.
         "Delegate=memory pids\nDelegateSubgroup=daemon",
     ];
     fake::assert_unit(Path::new(unit), &lines);
