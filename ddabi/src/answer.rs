@@ -31,8 +31,8 @@ pub struct AnswerHeader {
     /// Number of evicted pages whose notices were lost since the last answer. The guest's map has
     /// up to this number of bits set for pages that the host no longer has.
     pub evictions_lost: u32,
-    /// [`UNFINISHED`] in answers to Flush and Migrate, [`RETAINS`] in answers to Put and Get. All other bits are
-    /// zero and reserved.
+    /// [`UNFINISHED`] in answers to Flush and Migrate, [`RETAINS`] in answers to Put and Get. All
+    /// other bits are zero and reserved.
     pub flags: u32,
     /// Sequence number of the request.
     pub sequence: u64,

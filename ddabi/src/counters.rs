@@ -29,8 +29,8 @@ pub struct GuestCounters {
     pub put_offered: u64,
     /// Pages whose puts the host confirmed.
     pub put_stored: u64,
-    /// Not offered, because the SSD tier still has a valid copy: pages that it returned and kept, and
-    /// that did not change in the page cache.
+    /// Not offered, because the SSD tier still has a valid copy: pages that it returned and kept,
+    /// and that did not change in the page cache.
     pub put_retained: u64,
     /// Not offered: the mapping is not of a kind that is cached.
     pub put_skipped_mapping: u64,

@@ -67,8 +67,8 @@ pub enum GuestCommand {
     /// Enrol a container (cgroup-path, name, weight, ssd-weight, store, policy, ssd-admit). The
     /// reply contains its pool-id.
     PoolAdd = 3,
-    /// Set any of weight, ssd-weight, store, policy and ssd-admit of a pool (pool-id); pool 0 is the
-    /// default pool.
+    /// Set any of weight, ssd-weight, store, policy and ssd-admit of a pool (pool-id); pool 0 is
+    /// the default pool.
     PoolSet = 4,
     /// Remove a container and its pool (pool-id).
     PoolRemove = 5,

@@ -191,7 +191,8 @@ pub struct PoolStats {
     /// Duration of get calls at the host that read pages of the SSD tier. These calls are not
     /// counted in `get_latency`.
     pub ssd_get_latency: Histogram,
-    /// Puts refused: the pool's pages go to the SSD tier, and its [`SsdAdmit`] does not admit these.
+    /// Puts refused: the pool's pages go to the SSD tier, and its [`SsdAdmit`] does not admit
+    /// these.
     pub put_refused_unproven: u64,
     /// Pages evicted from the memory tier instead of demoted, because the pool's [`SsdAdmit`] does
     /// not admit them to the SSD tier.

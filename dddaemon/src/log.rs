@@ -4,8 +4,9 @@
 //!
 //! Users can create and remove containers at any rate, and each one causes a line. The rate of
 //! lines is therefore limited, so that they neither fill the journal nor displace other services'
-//! lines. Warnings have a limit of their own, so that other lines do not displace them. Users choose the names in the lines as well: characters that control a terminal or hide
-//! others are replaced by their numbers. In the journal, each line has the priority of its level.
+//! lines. Warnings have a limit of their own, so that other lines do not displace them. Users
+//! choose the names in the lines as well: characters that control a terminal or hide others are
+//! replaced by their numbers. In the journal, each line has the priority of its level.
 
 use crate::{journal, pace::Pace};
 use ddnl::printable;

@@ -39,8 +39,8 @@ impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
 
     /// Opens the socket and the page if the configuration has them and they are not open yet. If
     /// one of them cannot be opened, this is logged once, and the daemon continues without it until
-    /// the next call, because the reason may be temporary: an address that the network does not have
-    /// yet, or a port that another program uses.
+    /// the next call, because the reason may be temporary: an address that the network does not
+    /// have yet, or a port that another program uses.
     pub async fn open(&mut self, socket: Option<&Path>, metrics: Option<SocketAddr>) {
         let mut troubles = Vec::new();
         if self.socket.as_ref().map(Socket::path) != socket {

@@ -2,8 +2,9 @@
 
 //! Decides which devices of the file are added to the SSD tier, and when.
 //!
-//! A device is added once after each of these: the module was loaded, the file lists it, or the device
-//! appears. In between, the administrator may change the tier, for example by `ddctl ssd remove`.
+//! A device is added once after each of these: the module was loaded, the file lists it, or the
+//! device appears. In between, the administrator may change the tier, for example by `ddctl ssd
+//! remove`.
 
 use ddabi::ssd::DeviceState;
 use ddnl::{Device, reply::device_state_word};

@@ -2,8 +2,8 @@
 
 //! Decides which VM gets which weight, and when.
 //!
-//! A VM gets its weight once for each registration, and again when the file gives it another one. In
-//! between, the administrator may change it by `ddctl set-weight`.
+//! A VM gets its weight once for each registration, and again when the file gives it another one.
+//! In between, the administrator may change it by `ddctl set-weight`.
 
 use crate::report::Rule;
 use ddnl::{Vm, VmChange};

@@ -5,7 +5,8 @@
 //! A VMM may withhold its command line, and a thread that reads it then waits for as long as the
 //! VMM lives. The number of such threads has a bound for each user and for each part of the cgroup
 //! tree, so that no user's VMs keep the VMs of others from being named. The cgroup counts because a
-//! user may have thousands of subordinate users, but all their processes are below the user's slice.
+//! user may have thousands of subordinate users, but all their processes are below the user's
+//! slice.
 
 use ddvm::Vmm;
 use std::{collections::BTreeMap, path::PathBuf};

@@ -342,8 +342,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.look_at_devices().await
     }
 
-    /// Reads the figures that only metrics show, if they are served. Of the containers, no more than
-    /// those of one VM and those on the page are kept at a time.
+    /// Reads the figures that only metrics show, if they are served. Of the containers, no more
+    /// than those of one VM and those on the page are kept at a time.
     async fn measure(&mut self) -> ddnl::Result<()> {
         let Some(control) = &mut self.control else {
             return Ok(());

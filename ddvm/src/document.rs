@@ -52,9 +52,9 @@ impl Document {
         config.map_err(|problems| ddconf::list(&self.path, &problems))
     }
 
-    /// Sets the weights of a VM by its name, and that in the SSD tier only if it is given. `vmm` has
-    /// the names of the VM, or is `None` if the VM is not registered. `cgroup` restricts the weights
-    /// to VMs in this cgroup.
+    /// Sets the weights of a VM by its name, and that in the SSD tier only if it is given. `vmm`
+    /// has the names of the VM, or is `None` if the VM is not registered. `cgroup` restricts the
+    /// weights to VMs in this cgroup.
     ///
     /// An entry for exactly this name is changed. A new one is placed before the first entry that
     /// matches the VM, and is restricted to the same cgroup and uuid as that one, because any user

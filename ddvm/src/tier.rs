@@ -116,8 +116,8 @@ impl Sizes {
         *self == Self::default()
     }
 
-    /// Checks these sizes as far as that is possible without the memory of a machine: those that are
-    /// no shares.
+    /// Checks these sizes as far as that is possible without the memory of a machine: those that
+    /// are no shares.
     pub fn check(&self) -> Result<(), InvalidSize> {
         let is_fixed = |size: &Size| matches!(size, Size::Bytes(_));
         let fixed = Self {

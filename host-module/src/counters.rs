@@ -112,7 +112,8 @@ macro_rules! totals {
             }
         }
 
-        /// Returns the sums of all counters. They are read one after the other and not at one moment.
+        /// Returns the sums of all counters. They are read one after the other and not at one
+        /// moment.
         pub(crate) fn snapshot() -> HostCounters {
             HostCounters { $($name: TOTALS.sum(|totals| &totals.$name),)* }
         }

@@ -69,8 +69,8 @@ extern "C" fn dd_host_refill() {
     }
 }
 
-/// Called by shrinker.c. Gives up to `pages` pages back, of a NUMA node if possible and unless it is
-/// negative, and returns their number.
+/// Called by shrinker.c. Gives up to `pages` pages back, of a NUMA node if possible and unless it
+/// is negative, and returns their number.
 #[no_mangle]
 extern "C" fn dd_host_shrink(pages: c_ulong, node: c_int) -> c_ulong {
     let node = usize::try_from(node).ok();

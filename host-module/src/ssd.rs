@@ -142,8 +142,8 @@ impl Ssd {
         self.waiting.store(waiting as u32, Relaxed);
     }
 
-    /// Returns whether pages that are returned to a guest stay on their devices, if the guest allows
-    /// it.
+    /// Returns whether pages that are returned to a guest stay on their devices, if the guest
+    /// allows it.
     pub(crate) fn retains(&self) -> bool {
         self.retains.load(Relaxed)
     }
@@ -266,9 +266,9 @@ impl Ssd {
             .with(place.device, |device| device.release(place.number));
     }
 
-    /// Moves pages of a pool to places, as [`ddcore::host::Session::put_on_ssd`] says. `seed` returns the
-    /// seed of the checksum of the page with this index, and `writer` is the pool as a writer, with
-    /// the number of pages that are counted for write budgets.
+    /// Moves pages of a pool to places, as [`ddcore::host::Session::put_on_ssd`] says. `seed`
+    /// returns the seed of the checksum of the page with this index, and `writer` is the pool as a
+    /// writer, with the number of pages that are counted for write budgets.
     pub(crate) fn place(
         &self,
         writer: (PoolWriter<'_>, usize),

@@ -19,7 +19,8 @@ pub(crate) fn count() -> usize {
 }
 
 /// Returns the number of the copy that the current processor uses, below [`STRIPES`]. The task may
-/// move to another processor afterwards, so that each copy must be atomic or have a lock of its own.
+/// move to another processor afterwards, so that each copy must be atomic or have a lock of its
+/// own.
 pub(crate) fn current() -> usize {
     CpuId::current().as_u32() as usize % STRIPES
 }

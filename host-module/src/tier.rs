@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The memory tier: its accounting and its clock. [`page`] is a page of its memory, [`stock`] has pages
-//! for the next puts.
+//! The memory tier: its accounting and its clock. [`page`] is a page of its memory, [`stock`] has
+//! pages for the next puts.
 
 pub(crate) mod page;
 pub(crate) mod stock;

@@ -2,8 +2,8 @@
 
 //! What a machine lacks for a file.
 //!
-//! Only `policyd check` examines the machine. The daemon starts although a container, its runtime, or
-//! even the hierarchy of cgroups is missing, because each of them may appear later.
+//! Only `policyd check` examines the machine. The daemon starts although a container, its runtime,
+//! or even the hierarchy of cgroups is missing, because each of them may appear later.
 
 use crate::{
     config::{Config, Container, Selector},

@@ -48,8 +48,8 @@ pub(crate) fn entry(
     Ok(path)
 }
 
-/// Removes the entries of a kind whose names begin with `prefix`, except `kept`. A run that uses one
-/// of them keeps the files that it has opened.
+/// Removes the entries of a kind whose names begin with `prefix`, except `kept`. A run that uses
+/// one of them keeps the files that it has opened.
 pub(crate) fn remove_others(kind: &str, prefix: &str, kept: &str) -> Result<()> {
     for entry in fs::read_dir(dir()?.join(kind))? {
         let entry = entry?;

@@ -97,8 +97,8 @@ fn key(side: Side, sources: &str) -> Result<String> {
     Ok(cache::key(&parts))
 }
 
-/// Makes the initial filesystems of installed systems in the directory `dir`, and adds the files from
-/// which a guest boots to those of the image with the project's files.
+/// Makes the initial filesystems of installed systems in the directory `dir`, and adds the files
+/// from which a guest boots to those of the image with the project's files.
 pub(crate) fn place(
     [host, guest]: &[System; 2],
     agent: &Path,

@@ -196,8 +196,8 @@ impl Outcome {
         verdict
     }
 
-    /// Returns the missed targets of the run itself. A scenario with a missed target has failed, and
-    /// is counted as a test.
+    /// Returns the missed targets of the run itself. A scenario with a missed target has failed,
+    /// and is counted as a test.
     fn missed(&self) -> impl Iterator<Item = &Target> {
         self.of_run.iter().filter(|target| !target.met)
     }

@@ -3,6 +3,7 @@
 //! Rules of the source tree, one file for each.
 
 mod book;
+mod comment;
 mod confinement;
 mod conflict;
 mod dependency;
@@ -51,6 +52,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     let sources = sources(top)?;
     let broken = [
         book::check(&sources),
+        comment::check(&sources),
         confinement::check(&sources),
         conflict::check(&sources),
         size::check(&sources),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Gets. The data of a page is copied without a lock, after the page was removed from the index. A
-//! page of the SSD tier can also stay in the index ([`share`]), if the guest remembers that it does.
+//! page of the SSD tier can also stay in the index ([`share`]), if the guest remembers that it
+//! does.
 
 use super::carried::Carried;
 use super::list::{self, is_ssd};
@@ -57,8 +58,8 @@ pub fn give<S: Session>(
     is_given
 }
 
-/// Calls `write` with each page of a run and its frame in the guest, if all pages are there, until it
-/// fails. Returns whether all pages were written.
+/// Calls `write` with each page of a run and its frame in the guest, if all pages are there, until
+/// it fails. Returns whether all pages were written.
 #[inline]
 fn copy<P>(run: &Run, pages: &[Option<P>], mut write: impl FnMut(&P, u64) -> bool) -> bool {
     pages.iter().all(Option::is_some)

@@ -81,7 +81,8 @@ mod tests {
         assert!(nodes.are_mostly_on(1) && !nodes.are_mostly_on(9));
     }
 
-    /// A guest that puts single pages from a vCPU on another node does not hide where its pages are.
+    /// A guest that puts single pages from a vCPU on another node does not hide where its pages
+    /// are.
     #[test]
     fn small_puts_count_as_little_as_they_are() {
         let nodes = Nodes::<Plain>::new();

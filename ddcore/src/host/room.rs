@@ -402,9 +402,9 @@ pub fn surplus<H: Host>(host: &H) -> u64 {
 }
 
 /// Gives up to `pages` pages back to a host that is short of memory, and lowers the limit. Returns
-/// their number. If only one NUMA node is short, and is given, only VMs that have most of their pages
-/// there lose pages, as long as there are such VMs, and the tier may use the idle pages of other
-/// nodes.
+/// their number. If only one NUMA node is short, and is given, only VMs that have most of their
+/// pages there lose pages, as long as there are such VMs, and the tier may use the idle pages of
+/// other nodes.
 pub fn give_back<H: Host>(host: &H, pages: u64, node: Option<usize>) -> u64 {
     let tier = host.tier();
     let pages = pages.min(surplus(host));

@@ -156,8 +156,9 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
     freed
 }
 
-/// Calls `count` with the counters of the list of each page of a run, to correct them. `owner` returns
-/// for the position of a page the list to which it belonged, or `None` if it does not count.
+/// Calls `count` with the counters of the list of each page of a run, to correct them. `owner`
+/// returns for the position of a page the list to which it belonged, or `None` if it does not
+/// count.
 pub fn recount<S: Session>(
     session: &S,
     batch: &mut Batch,

@@ -245,8 +245,8 @@ pub trait Session {
     /// nothing.
     fn tell_evicted(&self, _pool: u32, _tier: TierKind, _pages: u64, _cause: Cause) {}
 
-    /// Called after pages of a pool were evicted from the memory tier because they may not go to the
-    /// SSD tier ([`Session::ssd_admit`]), with their number, which is above 0.
+    /// Called after pages of a pool were evicted from the memory tier because they may not go to
+    /// the SSD tier ([`Session::ssd_admit`]), with their number, which is above 0.
     /// [`Session::tell_evicted`] is called for the same pages. No lock of the session is held.
     fn tell_unproven(&self, _pool: u32, _pages: u64) {}
 

@@ -36,8 +36,8 @@ impl<N: Number> Standing<N> {
         }
     }
 
-    /// Returns the number of pages that tasks are about to evict. Some of them may have been evicted
-    /// already.
+    /// Returns the number of pages that tasks are about to evict. Some of them may have been
+    /// evicted already.
     pub(super) fn claimed(&self) -> u64 {
         self.claimed.load()
     }

@@ -39,8 +39,8 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Adds the pages recorded by [`Tally::added`] to their pool. Returns the number of all recorded
-    /// pages.
+    /// Adds the pages recorded by [`Tally::added`] to their pool. Returns the number of all
+    /// recorded pages.
     #[inline]
     pub fn add(&mut self, session: &impl Session) -> Count {
         if self.pages > 0 {
@@ -67,8 +67,8 @@ impl Tally {
         self.pages += pages as u64;
     }
 
-    /// Subtracts the pages recorded by [`Tally::removed`] from their pool. Returns the number of all
-    /// recorded pages.
+    /// Subtracts the pages recorded by [`Tally::removed`] from their pool. Returns the number of
+    /// all recorded pages.
     #[inline]
     pub fn subtract(&mut self, session: &impl Session) -> Count {
         if self.pages > 0 {

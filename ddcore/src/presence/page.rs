@@ -142,9 +142,9 @@ where
         }
     }
 
-    /// Begins a read of one folio from a host that may keep the pages that it returns. Does the same
-    /// as [`Shard::claim`], but if the host may be asked, the pages are leaving, as if they were
-    /// put: a change of their content during the read cancels them.
+    /// Begins a read of one folio from a host that may keep the pages that it returns. Does the
+    /// same as [`Shard::claim`], but if the host may be asked, the pages are leaving, as if they
+    /// were put: a change of their content during the read cancels them.
     ///
     /// After [`Claim::Ask`] the caller must call [`Shard::finish_put`] exactly once for each page,
     /// with whether the host has kept it, before the folio can be written or reclaimed.

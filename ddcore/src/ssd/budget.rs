@@ -12,14 +12,14 @@ use crate::number::Number;
 /// A second in nanoseconds. A budget that was not used in a second may be used in the next one.
 const SECOND: u64 = 1_000_000_000;
 
-/// The part of a burst that is reserved for VMs that have not spent their shares. A burst is as much
-/// as is written in a second, and may be written at once after a pause. Each of these VMs may write
-/// its share of the reserve. VMs that have spent their shares may only use the rest of the burst,
-/// and therefore never delay them.
+/// The part of a burst that is reserved for VMs that have not spent their shares. A burst is as
+/// much as is written in a second, and may be written at once after a pause. Each of these VMs may
+/// write its share of the reserve. VMs that have spent their shares may only use the rest of the
+/// burst, and therefore never delay them.
 const KEPT: u64 = SECOND / 2;
 
-/// The part of a VM's reserve that is reserved for containers that have not spent their parts of the
-/// VM's share. Each of these containers may write its part of it.
+/// The part of a VM's reserve that is reserved for containers that have not spent their parts of
+/// the VM's share. Each of these containers may write its part of it.
 const KEPT_OF_SHARE: u64 = KEPT / 2;
 
 /// A rate of pages. Processors share it without a lock.
@@ -83,16 +83,17 @@ impl<N: Number> Spending<N> {
         self.until.swap(0);
     }
 
-    /// Returns whether pages may be written at `now` that take `ns` at the rate of the share, if the
-    /// share may be spent up to `most` nanoseconds ahead.
+    /// Returns whether pages may be written at `now` that take `ns` at the rate of the share, if
+    /// the share may be spent up to `most` nanoseconds ahead.
     fn is_within(&self, ns: u64, now: u64, most: u64) -> bool {
         let before = self.until.load();
         ns < u64::MAX && (before <= now || before.saturating_add(ns) <= now.saturating_add(most))
     }
 
-    /// Counts pages that take `ns` at the rate of the share. A writer may have written more than its
-    /// share, because others left some; then it counts as having spent at most `most` nanoseconds
-    /// ahead, or these pages, whichever is more, so that it need not repay what others left.
+    /// Counts pages that take `ns` at the rate of the share. A writer may have written more than
+    /// its share, because others left some; then it counts as having spent at most `most`
+    /// nanoseconds ahead, or these pages, whichever is more, so that it need not repay what others
+    /// left.
     fn add(&self, ns: u64, now: u64, most: u64) {
         let before = self.until.load();
         // The weight was set to 0 after the writer began. It must not count as spent for ever.
@@ -126,8 +127,8 @@ impl<N: Number> Budget<N> {
         self.page_ns.swap(SECOND.checked_div(pages).unwrap_or(0));
     }
 
-    /// Takes back what [`Budget::spend`] has returned, because the pages are not written. They still
-    /// count as spent by their writer.
+    /// Takes back what [`Budget::spend`] has returned, because the pages are not written. They
+    /// still count as spent by their writer.
     pub fn give_back(&self, cost: u64) {
         loop {
             let before = self.spent_until.load();
@@ -139,8 +140,8 @@ impl<N: Number> Budget<N> {
         }
     }
 
-    /// Counts pages that a container of a VM writes at `now`, in nanoseconds, and returns their cost,
-    /// or `None` if they may not be written. Takes constant time.
+    /// Counts pages that a container of a VM writes at `now`, in nanoseconds, and returns their
+    /// cost, or `None` if they may not be written. Takes constant time.
     pub fn spend(
         &self,
         vm: Writer<'_, N>,

@@ -89,8 +89,8 @@ impl Segment {
         self.filled - self.written
     }
 
-    /// Returns whether no page has an owner. The data of the pages that were allocated so far is then
-    /// never read again, because an owner is added only to pages that have one.
+    /// Returns whether no page has an owner. The data of the pages that were allocated so far is
+    /// then never read again, because an owner is added only to pages that have one.
     pub const fn is_dead(&self) -> bool {
         self.live == 0
     }

@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
     later: bool,
     /// Take only VMs in this cgroup, and write it into the file beside their names
     ///
-    /// Any user who may open /dev/kvm can start a VM with the name of another one, but cannot choose
-    /// its cgroup. The cgroup is a path below the root of cgroup v2, or a pattern.
+    /// Any user who may open /dev/kvm can start a VM with the name of another one, but cannot
+    /// choose its cgroup. The cgroup is a path below the root of cgroup v2, or a pattern.
     #[arg(long, value_name = "CGROUP", requires = "save", value_parser = Pattern::cgroup)]
     cgroup: Option<Pattern>,
 }

@@ -91,8 +91,8 @@ pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
-/// The deadline, the place where readers wait, and whether pages are retained apply to all devices, and
-/// a write budget to one device.
+/// The deadline, the place where readers wait, and whether pages are retained apply to all devices,
+/// and a write budget to one device.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

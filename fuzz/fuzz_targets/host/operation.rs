@@ -184,8 +184,8 @@ impl Caller<'_> {
         self.finish(runs, carried);
     }
 
-    /// Gives the guest a run whose pages stay in the SSD tier. Other runs of the call may have taken
-    /// them out of the index since they were shared.
+    /// Gives the guest a run whose pages stay in the SSD tier. Other runs of the call may have
+    /// taken them out of the index since they were shared.
     fn give_shared(&self, (run, place): (&Run, usize), carried: &mut Carried<Frame>) {
         let reachable = (run.gfn..).take(run.pages.into()).all(is_reachable);
         let kept = self.session.own.held(run);

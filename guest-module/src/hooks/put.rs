@@ -45,8 +45,9 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         state.content_changed(&file, behind, Change::Removed);
     }
     if state.channel.retains() && state.map.peek(&file, view.index, pages) {
-        // A page that is present and in the page cache was kept by the SSD tier when it was read, and
-        // has not changed since, so that nothing has to be put. The policy is only told that it leaves.
+        // A page that is present and in the page cache was kept by the SSD tier when it was read,
+        // and has not changed since, so that nothing has to be put. The policy is only told that it
+        // leaves.
         let _ = decide(state, folio, &file, &view, pages);
         count!(state, put_retained, pages);
         return;

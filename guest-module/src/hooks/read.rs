@@ -275,8 +275,8 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
 }
 
 /// Ends the claim of a folio that the SSD tier was allowed to keep: if it did, the pages are in the
-/// map, except those whose content has changed since the claim. Returns whether there are such pages,
-/// which the host can free.
+/// map, except those whose content has changed since the claim. Returns whether there are such
+/// pages, which the host can free.
 fn end_claim(state: &State, file: &FileKey, planned: &Planned) -> bool {
     let Planned {
         index,
@@ -341,8 +341,8 @@ fn get(
     got
 }
 
-/// Asks for the parts of one folio, one after the other. The folio is a hit only if all of them are,
-/// and is kept only if all of them are.
+/// Asks for the parts of one folio, one after the other. The folio is a hit only if all of them
+/// are, and is kept only if all of them are.
 fn get_parts(
     state: &State,
     session: u64,

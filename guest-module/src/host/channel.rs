@@ -87,8 +87,8 @@ impl Channel {
         self.features.load(Relaxed) & DEFER != 0
     }
 
-    /// Returns whether the host's SSD tier keeps the pages that it returns, as far as is known. Pages
-    /// that it has kept remain valid if this changes.
+    /// Returns whether the host's SSD tier keeps the pages that it returns, as far as is known.
+    /// Pages that it has kept remain valid if this changes.
     pub(crate) fn retains(&self) -> bool {
         self.retains.load(Relaxed) && self.features.load(Relaxed) & RETAIN != 0
     }

@@ -545,8 +545,8 @@ impl Device {
         self.staged.load(Relaxed) > 0 && waits > STUCK_MS && self.is_writing()
     }
 
-    /// Returns the number of owners of its places, which is that of its pages unless calls are under
-    /// way.
+    /// Returns the number of owners of its places, which is that of its pages unless calls are
+    /// under way.
     pub(crate) fn live(&self) -> u64 {
         self.live.get()
     }

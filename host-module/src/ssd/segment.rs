@@ -163,8 +163,8 @@ impl Inner {
         }
     }
 
-    /// Takes the memory for pages that are not written yet out of a segment that has none and gets no
-    /// more. The caller frees it without the lock.
+    /// Takes the memory for pages that are not written yet out of a segment that has none and gets
+    /// no more. The caller frees it without the lock.
     pub(crate) fn take_unused(&mut self) -> KVec<Option<Page>> {
         match !self.life.is_open() && self.life.in_memory() == 0 {
             true => core::mem::take(&mut self.pages),

@@ -39,16 +39,17 @@ impl DeviceTable {
         Ok(Self(copies))
     }
 
-    /// Calls `work` with the device of this number, if there is one. `work` does not sleep: a spinlock
-    /// is held, and the device is not closed while it is.
+    /// Calls `work` with the device of this number, if there is one. `work` does not sleep: a
+    /// spinlock is held, and the device is not closed while it is.
     pub(crate) fn with<R>(&self, number: usize, work: impl FnOnce(&Device) -> R) -> Option<R> {
         let devices = stripe::own(&self.0)?.devices.lock();
         let device = devices.get(number)?.as_deref()?;
         Some(work(device))
     }
 
-    /// Sets or removes the device of a number below [`MAX_DEVICES`]. No page has a place on it before
-    /// the first and after the second. The caller owns the device, so that it is not closed here.
+    /// Sets or removes the device of a number below [`MAX_DEVICES`]. No page has a place on it
+    /// before the first and after the second. The caller owns the device, so that it is not closed
+    /// here.
     pub(crate) fn set(&self, number: usize, device: Option<&Arc<Device>>) {
         for copy in self.0.iter() {
             let device = device.cloned();

@@ -197,7 +197,8 @@ impl VmList {
         &self.vms
     }
 
-    /// Returns the VM with the lowest number of at least `from` that has a session, and the session.
+    /// Returns the VM with the lowest number of at least `from` that has a session, and the
+    /// session.
     pub(crate) fn next(&self, from: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
         let first = self.vms.partition_point(|vm| vm.number < from);
         let mut vms = self.vms.get(first..)?.iter();

@@ -193,8 +193,8 @@ impl Drop for Move {
 }
 
 /// Demotes the pages that a pool has in the memory tier now, as long as its settings require that.
-/// Those that may not go to the SSD tier are evicted. Returns the numbers of pages. If `may_wait` is set, this waits while devices are busy; otherwise it
-/// demotes only a few pages.
+/// Those that may not go to the SSD tier are evicted. Returns the numbers of pages. If `may_wait`
+/// is set, this waits while devices are busy; otherwise it demotes only a few pages.
 fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> Freed {
     let demote = |pages| demote(session, (number, Cause::Weight), pages, None::<&()>);
     let goes = || pool.share() == 0 && session.ssd_share(number) > 0 && !queue::is_leaving();

@@ -5,10 +5,10 @@
 //! A target can be missed for reasons that no share of the store removes: the processor is the
 //! bottleneck, fewer requests come than were promised, or an exporter is wrong. The estimated need
 //! of such a container would grow without bound, at the cost of containers that the store does
-//! help. If a container misses its target with the largest share that it can get, its figures with two
-//! shares are therefore compared, of which one is twice the other. If it never had two such shares,
-//! its share is halved for the comparison. If the figures do not differ, it keeps the smallest share
-//! with the same figure, and a larger share is tried from time to time.
+//! help. If a container misses its target with the largest share that it can get, its figures with
+//! two shares are therefore compared, of which one is twice the other. If it never had two such
+//! shares, its share is halved for the comparison. If the figures do not differ, it keeps the
+//! smallest share with the same figure, and a larger share is tried from time to time.
 
 use super::{
     quantity::Pages,

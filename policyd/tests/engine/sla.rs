@@ -188,8 +188,8 @@ const STAY: usize = 4;
 const CASES: usize = 300;
 
 /// Targets that can be met are met soon, from any start, after a workload changed, and after the
-/// host changed the VM's share; then weights rest. Nine occasions in 300 cases, each of which has up
-/// to three, may take longer: where a figure hardly depends on the store, noise decides when the
+/// host changed the VM's share; then weights rest. Nine occasions in 300 cases, each of which has
+/// up to three, may take longer: where a figure hardly depends on the store, noise decides when the
 /// engine recognises that.
 #[test]
 fn feasible_targets_are_met() {

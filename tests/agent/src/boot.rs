@@ -23,14 +23,14 @@ use crate::{SELF, system};
 /// The init of a complete Debian, which starts this program through a unit.
 const INIT: &str = "/sbin/init";
 
-/// Mounts the root with the project's files at `/opt/dd`, and starts its init, or this program again
-/// in there. The command line says which root:
+/// Mounts the root with the project's files at `/opt/dd`, and starts its init, or this program
+/// again in there. The command line says which root:
 ///
 /// - with `dd.root=SERIAL`, the ext4 filesystem on the disk with this serial, which is an installed
 ///   system with an init of its own;
-/// - otherwise the root image with a writable layer over it. With `dd.debian`, the disk of that name
-///   is mounted over the root image, and its init is started; with `dd.debian=layer` only its files
-///   are used.
+/// - otherwise the root image with a writable layer over it. With `dd.debian`, the disk of that
+///   name is mounted over the root image, and its init is started; with `dd.debian=layer` only its
+///   files are used.
 pub(crate) fn find_root() -> Result<()> {
     for (fstype, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(target)?;

@@ -43,7 +43,8 @@ const WARM_UP: u64 = 3;
 /// Measures the SSD tier's engine and foyer's block engine
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pages that are put and got in a round; foyer keeps some blocks of 16 MiB free, and needs room
+    /// Pages that are put and got in a round; foyer keeps some blocks of 16 MiB free, and needs
+    /// room
     #[arg(long, default_value_t = 1 << 15, value_parser = clap::value_parser!(u64).range(1 << 12..))]
     pages: u64,
     /// Folder for the file, which is opened for direct access

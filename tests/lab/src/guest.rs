@@ -36,8 +36,8 @@ const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-ne
      systemd.mask=modprobe@fuse.service systemd.mask=modprobe@efi_pstore.service \
      systemd.mask=modprobe@drm.service systemd.mask=getty-static.service";
 
-/// An installed system has udev, and everything else that its packages enabled. Terminals would only
-/// wait for a user, and AppArmor would compile profiles for minutes at the first boot.
+/// An installed system has udev, and everything else that its packages enabled. Terminals would
+/// only wait for a user, and AppArmor would compile profiles for minutes at the first boot.
 pub(crate) const INSTALLED_ARGS: &str = " dd.root=system apparmor=0 systemd.getty_auto=no \
      systemd.mask=getty@tty1.service systemd.show_status=no";
 
@@ -192,8 +192,8 @@ impl GuestConfig {
         self
     }
 
-    /// Makes it the Debian in which the project's packages are installed. A lab has one such guest at
-    /// a time. See [`crate::Context::installed_lab`].
+    /// Makes it the Debian in which the project's packages are installed. A lab has one such guest
+    /// at a time. See [`crate::Context::installed_lab`].
     #[must_use]
     pub fn installed(mut self) -> Self {
         self.system = System::Installed;

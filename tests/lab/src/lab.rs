@@ -86,8 +86,8 @@ pub struct LabConfig {
     pub count_instructions: bool,
     /// Image of a complete Debian, for guests that need it.
     pub debian: Option<PathBuf>,
-    /// Systems in which the project's packages are installed: L1's own, and that of a guest. Both keep
-    /// the changes of their disks over reboots, until the lab ends.
+    /// Systems in which the project's packages are installed: L1's own, and that of a guest. Both
+    /// keep the changes of their disks over reboots, until the lab ends.
     pub installed: Option<Installed>,
     /// Additional arguments of L1's kernel.
     pub kernel_args: Vec<String>,

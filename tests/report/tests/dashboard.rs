@@ -146,8 +146,8 @@ impl Curve {
 }
 
 impl FieldConfig {
-    /// Returns the colour behind the last value of a curve. The expressions of the dashboard are the
-    /// ends of names.
+    /// Returns the colour behind the last value of a curve. The expressions of the dashboard are
+    /// the ends of names.
     fn behind(&self, curve: &Curve) -> &'static str {
         let end = |one: &Override| {
             let end = one.matcher.options.trim_matches('/').strip_suffix('$');

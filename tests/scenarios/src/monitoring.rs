@@ -252,8 +252,8 @@ impl Watch {
         .with_context(|| self.state())
     }
 
-    /// Breaks something while no alert is pending, waits until all `expected` alerts fire, mends it,
-    /// and waits until none is left. Only `consequences` may fire beside them.
+    /// Breaks something while no alert is pending, waits until all `expected` alerts fire, mends
+    /// it, and waits until none is left. Only `consequences` may fire beside them.
     fn alerts<T>(
         &self,
         expected: &[Expected<'_>],

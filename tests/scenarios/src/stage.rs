@@ -169,8 +169,8 @@ pub(crate) fn block_directory(guest: &Machine, disk: &Disk) -> Result<String> {
     Ok(format!("/sys/block/{name}"))
 }
 
-/// Runs `measure` on machines with one processor each, whose clocks count instructions, a nanosecond
-/// for each.
+/// Runs `measure` on machines with one processor each, whose clocks count instructions, a
+/// nanosecond for each.
 pub(crate) fn counting_instructions(
     context: &mut Context,
     measure: impl FnOnce(&Stage<'_>) -> Result<Vec<Target>>,

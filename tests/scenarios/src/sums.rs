@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sums over the events of a module's tracepoints, which the kernel makes, so that no event is lost.
+//! Sums over the events of a module's tracepoints, which the kernel makes, so that no event is
+//! lost.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;

@@ -8,9 +8,9 @@ use crate::{suite::KernelArgs, test};
 
 /// Compare the SSD tier with its bare device, and with dm-cache and bcache
 ///
-/// Runs the scenario `tiers`: reads of a guest from the tier beside direct reads of its device, writes
-/// of the tier beside sequential ones, and hits and flash writes of three caches under the same
-/// load. Takes about ten minutes under emulation; writes target/test/result.json.
+/// Runs the scenario `tiers`: reads of a guest from the tier beside direct reads of its device,
+/// writes of the tier beside sequential ones, and hits and flash writes of three caches under the
+/// same load. Takes about ten minutes under emulation; writes target/test/result.json.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

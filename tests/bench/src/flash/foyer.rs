@@ -18,8 +18,8 @@ use super::{
 };
 use crate::peer::hasher;
 
-/// A cache of foyer, whose tasks run in the thread that waits for them. Only reads and writes of the
-/// file have threads of their own.
+/// A cache of foyer, whose tasks run in the thread that waits for them. Only reads and writes of
+/// the file have threads of their own.
 pub(super) struct Foyer {
     cache: HybridCache<u64, Vec<u8>, FixedState>,
     runtime: Runtime,

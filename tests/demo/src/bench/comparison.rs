@@ -164,8 +164,8 @@ fn factor(measured: &[Measured], stage: &str, way: Way, other: Way) -> Option<f6
     geometric_mean(all(way).flat_map(|own| all(other).map(|other| own.over(other))))
 }
 
-/// Returns the goals for these workloads: ahead of the page cache and of one FIFO everywhere, and of
-/// memory in the guests when peaks differ. A figure that was not measured misses its goal.
+/// Returns the goals for these workloads: ahead of the page cache and of one FIFO everywhere, and
+/// of memory in the guests when peaks differ. A figure that was not measured misses its goal.
 fn targets(workloads: &[Workload], measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
     let mut targets = Vec::new();
     let stages = workloads.iter().flat_map(|workload| {

@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn both_runs_of_a_mode_count() {
-        // The web server has 60 requests a second until 41 s, 120 of them from 26 to 33 s, then 600.
+        // The web server has 60 requests a second until 41 s, 120 of them from 26 to 33 s, then
+        // 600.
         let mut recording = sample();
         let phase = |name: &str, from, to| Phase {
             name: name.to_owned(),

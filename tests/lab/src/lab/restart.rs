@@ -15,8 +15,8 @@ use crate::{
 const RESTART: &str = r#"{"execute":"set-action","arguments":{"reboot":"reset"}}"#;
 
 impl Lab {
-    /// Calls `how`, which must make L1 start its kernel again, and waits for its agent. L1 must have
-    /// no guests. Requests to it fail, or go to the new kernel, until this returns.
+    /// Calls `how`, which must make L1 start its kernel again, and waits for its agent. L1 must
+    /// have no guests. Requests to it fail, or go to the new kernel, until this returns.
     ///
     /// # Errors
     ///

@@ -74,7 +74,8 @@ impl Settings<'_> {
         Ok(())
     }
 
-    /// Fails if a daemon, or the kernel about a module, has logged a warning since a machine booted.
+    /// Fails if a daemon, or the kernel about a module, has logged a warning since a machine
+    /// booted.
     pub(super) fn no_warnings(&self) -> Result<()> {
         const ASK: &str = "journalctl --boot --quiet --no-pager --priority=warning";
         for machine in [self.host, self.guest] {

@@ -27,9 +27,9 @@ const LEN: u64 = 64 << 20;
 /// A file of twice the size of the device, so that no page is read from it before it is evicted.
 const LONG: &str = "long";
 const LONG_LEN: u64 = (2 * DEVICE_MIB) << 20;
-/// Time of a request. A guest in an emulated host takes a millisecond or two of processor time for a
-/// read, hundreds of times as much as on hardware, so that 32 readers wait for its processors as well.
-/// That time is measured with a device that answers at once.
+/// Time of a request. A guest in an emulated host takes a millisecond or two of processor time for
+/// a read, hundreds of times as much as on hardware, so that 32 readers wait for its processors as
+/// well. That time is measured with a device that answers at once.
 const REQUEST_US: u64 = 100_000;
 /// Number of reads that wait for the device at a time, and the reads of a measurement.
 const DEPTHS: [(u64, u64); 3] = [(1, 48), (8, 256), (32, 1024)];

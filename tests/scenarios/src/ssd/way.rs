@@ -81,7 +81,8 @@ impl Way {
             }
             Self::Bcache => {
                 host.exec_ok(["modprobe", "bcache"])?;
-                // A cache needs more than 512 buckets, which a small device only has if they are small.
+                // A cache needs more than 512 buckets, which a small device only has if they are
+                // small.
                 let make = format!("make-bcache -b 16k -w 4k -C {flash} -B {origin}");
                 host.shell(format!("wipefs --quiet --all {origin}; {make}"))?;
                 for device in [flash, origin] {

@@ -203,7 +203,8 @@ pub(super) fn move_between_tiers(guest: &Machine) -> Result<Running> {
 }
 
 /// Puts both containers into both tiers, and moves their pages back and forth until the disturbance
-/// ends: a larger memory tier promotes, a smaller one demotes. Half of the time pages stay on the device when they are read.
+/// ends: a larger memory tier promotes, a smaller one demotes. Half of the time pages stay on the
+/// device when they are read.
 pub(super) fn move_thresholds(host: &Machine, guest: &Machine) -> Result<Running> {
     for name in CONTAINERS {
         ddctl::run(guest, &format!("container set-store {name} hybrid"))?;
