@@ -11,6 +11,8 @@ use alloc::vec::Vec;
 #[derive(Debug, Default)]
 pub struct Heap {
     segments: [Vec<Box<Segment>>; Kind::ALL.len()],
+    /// The largest number of segments of each kind, if there is one.
+    caps: [Option<usize>; Kind::ALL.len()],
     /// The lists, by number.
     pub lists: Vec<List>,
 }
@@ -22,6 +24,11 @@ impl Heap {
             lists: vec![List::default(); lists],
             ..Self::default()
         }
+    }
+
+    /// Limits the number of segments of a kind, as if memory ran out.
+    pub fn cap(&mut self, kind: Kind, segments: usize) {
+        self.caps[kind as usize] = Some(segments);
     }
 
     /// Returns the number of bytes of all segments.
@@ -54,10 +61,15 @@ impl Storage for Heap {
 }
 
 impl Index<Heap> {
-    /// Provides the segments that [`Index::lack`] asks for before `parts` parts are inserted.
+    /// Provides the segments that [`Index::lack`] asks for before `parts` parts are inserted, up to
+    /// the first one that is [capped](Heap::cap).
     pub fn supply(&mut self, parts: usize) {
         while let Some(kind) = self.lack(parts) {
-            let segments = &mut self.storage_mut().segments[kind as usize];
+            let heap = self.storage_mut();
+            let segments = &mut heap.segments[kind as usize];
+            if heap.caps[kind as usize].is_some_and(|most| segments.len() >= most) {
+                return;
+            }
             segments.push(Box::new(Segment::EMPTY));
         }
     }

@@ -2,6 +2,7 @@
 
 //! Comparison of the index with a simple model.
 
+mod caps;
 mod relocate;
 mod room;
 
