@@ -86,8 +86,8 @@ pub struct PoolPressure {
 }
 
 /// Offset of the results, or of the body, in the answer page. Each run or range has a result of one
-/// byte: 1 if it was stored, hit or flushed, [`READING`] if it is being read, [`RETAINED`] if it was
-/// hit and kept, and 0 otherwise.
+/// byte: 1 if it was stored, hit or flushed, [`READING`] if it is being read, [`RETAINED`] if it
+/// was hit and kept, and 0 otherwise.
 pub const RESULTS: usize = size_of::<AnswerHeader>();
 
 /// Offset of the eviction notices in answers to Put, Get, Flush and Ping.

@@ -25,8 +25,8 @@
 //!    together with `Vm::current_session`;
 //! 6. `Deferrals::list` (spin): deferred gets; no other lock is taken under it. `Log::open` (spin):
 //!    the segment that a pool fills;
-//!    `Ssd::devices` and `DeviceTable::devices` (spin): the devices. The latter exists once for each
-//!    stripe of processors; two of them are never held at once;
+//!    `Ssd::devices` and `DeviceTable::devices` (spin): the devices. The latter exists once for
+//!    each stripe of processors; two of them are never held at once;
 //! 7. `Segment::inner` (spin): a segment of a device;
 //! 8. `Session::notices`, `Session::unfinished`, `Pool::name`, `ScratchList::free`, `Vm::events`,
 //!    `Stock::pages`, `Device::free`, `Device::queue`, `Device::opened` (spin): innermost.

@@ -54,9 +54,9 @@ impl<R: Deref<Target: Vm>> Drop for Claim<R> {
 /// VMs that Algorithm 1 has chosen, one for each eviction.
 pub(super) type Chosen<H> = [Option<Claim<<<H as Host>::VmList as VmList>::Ref>>; CHOSEN];
 
-/// Evicts `pages` pages, in batches, from up to `count` VMs. Takes VMs of an earlier choice first; if
-/// none of them has pages to evict, Algorithm 1 chooses again. Returns the number of evicted pages,
-/// or 0 if `lock` returns no list of VMs.
+/// Evicts `pages` pages, in batches, from up to `count` VMs. Takes VMs of an earlier choice first;
+/// if none of them has pages to evict, Algorithm 1 chooses again. Returns the number of evicted
+/// pages, or 0 if `lock` returns no list of VMs.
 pub(super) fn evict_chosen<H: Host, G: DerefMut<Target = H::VmList>>(
     host: &H,
     lock: impl Fn() -> Option<G>,
@@ -109,8 +109,8 @@ pub(super) fn choose_turns<H: Host>(
 }
 
 /// Chooses VMs for up to `count` evictions of `turn` pages by Algorithm 1, which replace those that
-/// were chosen before, and publishes the pages that each VM lends. If a NUMA node is given, only VMs
-/// with most of their pages there are chosen.
+/// were chosen before, and publishes the pages that each VM lends. If a NUMA node is given, only
+/// VMs with most of their pages there are chosen.
 fn choose<H: Host>(
     host: &H,
     vm_list: &mut H::VmList,

@@ -107,9 +107,10 @@ impl Default for Unfinished {
     }
 }
 
-/// Processes one shard after the other in steps, beginning where the last call with this work ended.
-/// If the calling task is killed, it returns after the current step, because the pages are freed
-/// together with the VM. The result has the number of pages that the steps have put into their bins.
+/// Processes one shard after the other in steps, beginning where the last call with this work
+/// ended. If the calling task is killed, it returns after the current step, because the pages are
+/// freed together with the VM. The result has the number of pages that the steps have put into
+/// their bins.
 pub(super) fn in_steps<S: Session>(
     session: &S,
     work: Work,

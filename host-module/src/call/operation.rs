@@ -186,8 +186,8 @@ impl Caller<'_> {
         notices: &mut NoticeRoom,
     ) -> Result<Outcome, Status> {
         self.session.pool(pool).ok_or(Status::NoPool)?;
-        // Without an answer the guest does not learn whether to repeat the call. The remaining pages
-        // then stay in their pools.
+        // Without an answer the guest does not learn whether to repeat the call. The remaining
+        // pages then stay in their pools.
         let moved = migrate(&**self.session, file, pool, &mut Effort::bounded());
         if let Some(answer) = answer.as_mut().filter(|_| !moved.done) {
             answer.set_unfinished();
