@@ -55,6 +55,7 @@ mod spare;
 mod split;
 mod ssd;
 mod summary;
+mod unmet;
 mod view;
 
 pub use character::Character;
@@ -67,6 +68,7 @@ pub use report::{Explanation, MemoryReport, Report};
 pub use ruling::Verdict;
 pub use sample::{Machine, Reading, Sample};
 pub use summary::Summary;
+pub use unmet::Unmet;
 
 pub(crate) use claim::is_rounded;
 pub(crate) use nest::ancestors;

@@ -13,7 +13,7 @@ use policyd::{
     check::{self, NotReady},
     cli::{Cli, Command, DEFAULT_CONFIG, DEFAULT_STATE},
     config::Config,
-    engine::Report,
+    engine::{Report, Unmet},
     module::Kernel,
     runtime::{self, Places, Runtime},
 };
@@ -49,13 +49,14 @@ fn main() -> ExitCode {
     finish(result.map(|()| ExitCode::SUCCESS))
 }
 
-/// Exit code of `check` if the file is valid, and the machine is not ready for it.
+/// Exit code if the file is valid, and the machine is not ready for it (`check`), or does not suffice
+/// for it (`dry-run`).
 const NOT_READY: u8 = 3;
 
 fn finish(result: Result<ExitCode>) -> ExitCode {
-    event_loop::report(result, |error| match error.is::<NotReady>() {
-        true => NOT_READY,
-        false => 1,
+    event_loop::report(result, |error| match error {
+        error if error.is::<NotReady>() || error.is::<Unmet>() => NOT_READY,
+        _ => 1,
     })
 }
 
@@ -131,7 +132,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
         let all = serde_json::json!({ "changes": changes, "report": report });
         let json = serde_json::to_string_pretty(&all)?;
         writeln!(out, "{}", printable_json(&json))?;
-        return Ok(());
+        return Ok(report.fulfilled()?);
     }
     match changes.len() {
         0 => writeln!(out, "nothing would be changed")?,
@@ -141,7 +142,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
         writeln!(out, "  {change}")?;
     }
     write!(out, "\n{report}")?;
-    Ok(())
+    Ok(report.fulfilled()?)
 }
 
 fn restore(config: &Path, state: &Path) -> Result<()> {

@@ -3,6 +3,7 @@
 //! The tables of the file: their keys, and the values that these accept.
 
 mod container;
+mod contradiction;
 mod roots;
 mod selector;
 mod source;

@@ -3,6 +3,7 @@
 //! The engine's report on containers.
 
 use super::{Engine, Explanation, MemoryReport, Report, matches::Match, quantity::Pages, report};
+use crate::config::Amount;
 use ddabi::pool::PoolStats;
 use ddnl::Pool;
 
@@ -20,6 +21,7 @@ impl Engine {
             trouble: self.trouble.clone(),
             not_open: Vec::new(),
             store_bytes: self.controller.pages().map(Pages::bytes),
+            floors_bytes: self.floors(),
             feasible: self.controller.feasible(),
             memory: MemoryReport {
                 total_bytes: machine.total,
@@ -30,6 +32,19 @@ impl Engine {
             },
             containers: self.matches.iter().map(explain).collect(),
         }
+    }
+
+    /// Returns the sum of the floors of the containers that exist, if there are any and the share of
+    /// the VM is known. A floor in bytes can be above the share.
+    fn floors(&self) -> Option<u64> {
+        let whole = self.controller.pages()?.bytes();
+        let matches = self.matches.values();
+        let floors = matches.filter_map(|it| self.config.containers[it.container].cache_floor);
+        let bytes = floors.map(|floor| match floor {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Part(_) => (floor.part_of(whole) * whole as f64) as u64,
+        });
+        bytes.reduce(u64::saturating_add)
     }
 
     /// Returns the explanation of a container's shares and limits.

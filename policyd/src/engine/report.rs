@@ -24,6 +24,9 @@ pub struct Report {
     pub not_open: Vec<String>,
     /// The VM's share of the store in bytes; absent without a host, or before it was measured.
     pub store_bytes: Option<u64>,
+    /// Sum of the floors of the existing containers in bytes; absent without a host, or floors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floors_bytes: Option<u64>,
     /// Whether all targets can be met, as far as is known; absent without targets.
     pub feasible: Option<bool>,
     /// The VM's memory.
@@ -162,6 +165,9 @@ impl fmt::Display for Report {
             Some(false) => writeln!(f, "; NOT all targets can be met")?,
             None => writeln!(f)?,
         }
+        if let Some(text) = self.excess_of_floors() {
+            writeln!(f, "{text}: each floor is made smaller in proportion")?;
+        }
         for one in &self.containers {
             write!(f, "\n{one}")?;
         }
@@ -270,7 +276,7 @@ fn number(number: f64) -> String {
 }
 
 /// Formats a size.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;

@@ -127,6 +127,56 @@ fn a_dry_run_changes_nothing() {
     assert_eq!(fs::read_to_string(web.join("memory.max")).unwrap(), "max");
 }
 
+/// A program that tries a file reads from the exit code whether the VM suffices for it.
+#[test]
+fn a_dry_run_fails_if_a_target_cannot_be_met() {
+    let directory = TempDir::new().unwrap();
+    let figure = directory.path().join("figure");
+    fs::write(&figure, "10\n").unwrap();
+    for name in ["web", "db"] {
+        let cgroup = directory.path().join("cgroup").join(name);
+        fs::create_dir_all(&cgroup).unwrap();
+        fs::write(cgroup.join("memory.current"), "1048576").unwrap();
+        fs::write(cgroup.join("memory.stat"), "anon 4096\nfile 1044480\n").unwrap();
+    }
+    let container = |name: &str, target: u32| {
+        format!(
+            "[[container]]\nname = \"{name}\"\ncgroup = \"/{name}\"\n[container.target]\n\
+             throughput = {target}\nsource = {{ file = \"{}\", kind = \"gauge\" }}\n",
+            figure.display()
+        )
+    };
+    let file = directory.path().join("policyd.toml");
+    let head = format!(
+        "interval_s = 0.1\ncgroup_root = \"{}\"\n",
+        directory.path().join("cgroup").display()
+    );
+    for (web, code, error) in [
+        (
+            1000,
+            3,
+            "Error: container `web` (/web): target missed: this VM has no share of a host's store\n",
+        ),
+        (9, 0, ""),
+    ] {
+        let text = format!("{head}{}{}", container("web", web), container("db", 5));
+        fs::write(&file, text).unwrap();
+        let mut command = cargo_bin_cmd!("policyd");
+        command.args(["dry-run", "--config"]).arg(&file);
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        // The log has warnings about the machine.
+        let told: String = told
+            .split_inclusive('\n')
+            .filter(|line| !line.starts_with(" WARN "))
+            .collect();
+        assert_eq!((output.status.code(), told.as_str()), (Some(code), error));
+        // The report comes before the error.
+        let report = String::from_utf8(output.stdout).unwrap();
+        assert!(report.contains("web  (silver, /web)"), "{report}");
+    }
+}
+
 #[test]
 fn the_version_is_that_of_the_modules() {
     let version = format!("policyd {}\n", ddabi::VERSION);

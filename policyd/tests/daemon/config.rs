@@ -103,12 +103,85 @@ fn keys_without_effect_are_refused() {
         let told = container(&format!("{key} = \"10%\"\nclass = \"silver\""));
         assert!(told.starts_with("Config"), "{told}");
     }
+    assert_eq!(
+        container("policy = \"mru\"\nstore = \"none\""),
+        "line 4, column 1: `policy` has no effect with `store = \"none\"`\n"
+    );
+    assert_eq!(
+        container("most_cgroups = 3"),
+        "line 4, column 1: `most_cgroups` has no effect on a selector without a glob, which selects \
+         one cgroup\n"
+    );
+    // A pod can have several containers.
+    let pod = "[[container]]\nname = \"a\"\npod = \"web-0\"\nmost_cgroups = 3\n";
+    assert!(Config::parse(pod).is_ok());
     let told = container("disk_ms = 4\nstore = \"hybrid\"\nclass = \"gold\"");
     assert!(told.contains("disk_ms: Some"), "{told}");
     // Bounds and targets of a container in both tiers apply to the memory tier.
     let both =
         "store = \"hybrid\"\npriority = 1\ncache_floor = \"10%\"\ntarget = { hit_ratio = 0.5 }";
     assert!(container(both).starts_with("Config"), "{}", container(both));
+}
+
+/// Without a page at the host, no get can be a hit, and none has a latency.
+#[test]
+fn targets_that_can_never_be_met_are_refused() {
+    let container = |keys: &str, target: &str| {
+        problems(&format!(
+            "[[container]]\nname = \"a\"\ncgroup = \"/a\"\n{keys}\n[container.target]\n{target}\n"
+        ))
+    };
+    let source = "source = { file = \"/x\" }";
+    for (keys, cause, advice) in [
+        (
+            "store = \"none\"",
+            "`store = \"none\"`",
+            "use another `store`",
+        ),
+        (
+            "cache_ceiling = 0",
+            "`cache_ceiling` of 0",
+            "raise the ceiling",
+        ),
+        (
+            "cache_ceiling = \"0%\"",
+            "`cache_ceiling` of 0",
+            "raise the ceiling",
+        ),
+    ] {
+        assert_eq!(
+            container(keys, "io_pressure = 5\nhit_ratio = 0.5"),
+            format!(
+                "line 7, column 1: `hit_ratio` can never be met with {cause}, because the host \
+                 keeps no page of the container: {advice}, or remove this target\n"
+            )
+        );
+        assert_eq!(
+            container(keys, "latency_ms = 2"),
+            format!(
+                "line 6, column 1: `latency_ms` without a `source` is the latency of gets at the \
+                 host, and with {cause} there are none: name a `source`, or {advice}\n"
+            )
+        );
+        // Guest memory can meet these.
+        for target in [
+            format!("latency_ms = 2\n{source}"),
+            format!("throughput = 2\n{source}"),
+            "refault_rate = 2\nmemory_pressure = 3\nio_pressure = 4".into(),
+        ] {
+            let told = container(keys, &target);
+            assert!(told.starts_with("Config"), "{keys} {target}: {told}");
+        }
+    }
+    // Pages of both tiers can be on SSDs, and a small ceiling is a ceiling.
+    for keys in [
+        "store = \"hybrid\"\ncache_ceiling = 0",
+        "cache_ceiling = \"1M\"",
+        "cache_ceiling = \"1%\"",
+    ] {
+        let told = container(keys, "hit_ratio = 0.5");
+        assert!(told.starts_with("Config"), "{keys}: {told}");
+    }
 }
 
 #[test]

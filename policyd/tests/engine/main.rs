@@ -4,6 +4,7 @@
 
 mod crowd;
 mod examples;
+mod floors;
 mod garbage;
 mod heap;
 mod knobs;

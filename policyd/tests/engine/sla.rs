@@ -86,6 +86,11 @@ fn if_not_all_can_be_met_classes_decide() {
     assert_eq!(report.containers[0].verdict, Verdict::Infeasible);
     assert!(report.containers[0].reason.contains("would need about"));
     assert_eq!(vm.world.engine.summary().feasible, Some(false));
+    let unmet = report.fulfilled().unwrap_err().to_string();
+    let lines: Vec<&str> = unmet.lines().collect();
+    assert_eq!(lines.len(), 2, "{unmet}");
+    assert!(lines[0].starts_with("container `c0` (/c0): target missed: not enough"));
+    assert!(lines[1].starts_with("container `c2` (/c2): "), "{unmet}");
     // Containers of one class miss their targets equally.
     let part = |at: usize| vm.workloads[at].throughput(vm.workloads[at].used());
     assert!((part(0) / part(2) - 1.0).abs() < 0.1, "{}", story(&vm));

@@ -2,7 +2,7 @@
 
 //! Containers of the file.
 
-use super::{selector::selector, target};
+use super::{contradiction, selector::selector, target};
 use crate::config::{
     Amount, Container, Priority, Selector, Store,
     value::{AdmitName, Class, PolicyName},
@@ -146,7 +146,7 @@ fn container(
         offload,
     });
     if let Some(container) = &container {
-        check_bounds(&mut section, &at, container);
+        contradiction::check(&mut section, &at, container);
     }
     section.end();
     container
@@ -157,59 +157,6 @@ const USUAL_MOST: u32 = 1000;
 /// The most cgroups of users by default. It is small, because each user can create units, and these
 /// shall not take all pools.
 const MOST_OF_USERS: u32 = 64;
-
-/// Refuses values that are valid alone but contradict each other.
-fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container: &Container) {
-    let cache = match (container.cache_floor, container.cache_ceiling) {
-        (Some(Amount::Part(floor)), Some(Amount::Part(ceiling))) => floor > ceiling,
-        (Some(Amount::Bytes(floor)), Some(Amount::Bytes(ceiling))) => floor > ceiling,
-        _ => false,
-    };
-    let memory = match (container.memory_floor, container.memory_ceiling) {
-        (Some(floor), Some(ceiling)) => floor > ceiling,
-        _ => false,
-    };
-    for (wrong, what) in [(cache, "cache"), (memory, "memory")] {
-        if wrong {
-            let message = format!("`{what}_floor` is above `{what}_ceiling`");
-            section.problem(at.clone(), message);
-        }
-    }
-    let unmanaged = (!container.manage_memory, "without `manage_memory = true`");
-    let with_store = format!("with `store = \"{}\"`", container.store.name());
-    let with_store = with_store.as_str();
-    let is_controlled = container.is_controlled();
-    let without_need = "without `target`, `class` or `priority`";
-    // Targets divide the memory tier, so that a store without memory needs none. The share of a
-    // container with a fixed weight is that of its weight.
-    let undivided = match container.store.has_memory() {
-        true => (!is_controlled, without_need),
-        false => (true, with_store),
-    };
-    let on_ssd = (container.store == Store::Ssd, with_store);
-    let off_ssd = (!container.store.has_ssd(), with_store);
-    // The time of the disk matters only where the weight in the SSD tier is chosen.
-    let is_chosen = container.store == Store::Hybrid && is_controlled;
-    let when = match container.store {
-        Store::Hybrid => without_need,
-        _ => with_store,
-    };
-    for (key, (is_useless, when)) in [
-        ("disk_ms", (!is_chosen, when)),
-        ("priority", on_ssd),
-        ("target", on_ssd),
-        ("memory_ceiling", unmanaged),
-        ("memory_floor", unmanaged),
-        ("cache_ceiling", undivided),
-        ("cache_floor", undivided),
-        ("ssd_weight", off_ssd),
-        ("ssd_admit", off_ssd),
-    ] {
-        if let Some(at) = section.key(key).filter(|_| is_useless) {
-            section.problem(at, format!("`{key}` has no effect {when}"));
-        }
-    }
-}
 
 fn priority(section: &mut Section<'_, '_, '_>) -> Option<Priority> {
     let class: Option<Class> = section.get("class");
