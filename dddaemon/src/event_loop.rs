@@ -2,9 +2,8 @@
 
 //! The loop of a daemon: one thread, signals as requests, and threads for calls that block.
 
-use crate::journal;
 use anyhow::{Context, Result};
-use std::{io, process::ExitCode, time::Duration};
+use std::time::Duration;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -52,27 +51,4 @@ pub fn requests() -> Result<mpsc::Receiver<Request>> {
         });
     }
     Ok(receiver)
-}
-
-/// Reports the error of a program, if there is one, and returns its exit code. A reader that has
-/// closed the program's output is not an error; `code` returns the exit code for other errors.
-pub fn report(result: Result<ExitCode>, code: impl FnOnce(&anyhow::Error) -> u8) -> ExitCode {
-    match result {
-        Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            let mut message = format!("Error: {error:#}");
-            let asked = error.downcast_ref::<ddnl::Error>();
-            if let Some(advice) = asked.and_then(ddnl::Error::advice) {
-                message += &format!("\nHint: {advice}");
-            }
-            eprintln!("{}", journal::error(&message, journal::is_stderr()));
-            ExitCode::from(code(&error))
-        }
-    }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let cause = error.downcast_ref::<io::Error>();
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }

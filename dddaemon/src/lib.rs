@@ -3,6 +3,7 @@
 //! The common parts of the daemons of guests and hosts.
 //!
 //! - [`event_loop`]: runs a daemon's loop, and turns signals into requests;
+//! - [`failure`]: exit codes and messages of errors, as text or JSON;
 //! - [`service`], [`lock`]: the service manager, and other daemons of the same kind;
 //! - [`listener`]: changes of a kernel module;
 //! - [`status`], [`metrics`], [`show`]: reports on a socket and on a page for Prometheus;
@@ -18,6 +19,7 @@ mod accept;
 pub mod catalogue;
 pub mod event_loop;
 pub mod exposition;
+pub mod failure;
 #[cfg(feature = "fake")]
 pub mod fake;
 pub mod journal;

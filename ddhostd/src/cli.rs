@@ -64,3 +64,13 @@ pub enum Command {
         json: bool,
     },
 }
+
+impl Command {
+    /// Returns whether the user asks for JSON.
+    pub fn json(&self) -> bool {
+        match self {
+            Self::DryRun { json, .. } | Self::Status { json, .. } => *json,
+            Self::Run { .. } | Self::Check { .. } => false,
+        }
+    }
+}

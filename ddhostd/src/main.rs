@@ -5,8 +5,14 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use clap::Parser;
-use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
+use dddaemon::{
+    event_loop,
+    failure::{self, Kind},
+    lock::Lock,
+    log,
+    service::Systemd,
+    status,
+};
 use ddhostd::{
     cli::{Cli, Command},
     dry_run,
@@ -31,35 +37,40 @@ const STATE: &str = "/run/doubledecker";
 const BLOCKING_THREADS: usize = 2;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = match failure::parse::<Cli>() {
+        Ok(cli) => cli.command,
+        Err(code) => return code,
+    };
+    let json = command.json();
+    let result = match command {
         Command::Check { config } => check(&config),
         Command::DryRun { config, json } => dry_run(&config, json),
         Command::Run { config } => run(&config),
         Command::Status { socket, json } => show(&socket, json),
     };
-    event_loop::report(result, exit_code)
+    failure::report(result, json, kind)
 }
 
-/// Returns the exit code for an error, which is the one that `ddctl` has for it.
-fn exit_code(error: &anyhow::Error) -> u8 {
+/// Returns the kind of an error, which is the one that `ddctl` has for it.
+fn kind(error: &anyhow::Error) -> Kind {
     use ddnl::Error;
     if let Some(error) = error.downcast_ref::<Error>() {
         return match error {
-            Error::NotLoaded { .. } => 3,
-            Error::Permission { .. } => 4,
-            Error::NotFound { .. } => 5,
-            Error::Layout { .. } | Error::Unknown { .. } | Error::Version { .. } => 6,
-            Error::Refused { .. } => 7,
-            _ => 1,
+            Error::NotLoaded { .. } => Kind::NoModule,
+            Error::Permission { .. } => Kind::Permission,
+            Error::NotFound { .. } => Kind::NotFound,
+            Error::Layout { .. } | Error::Unknown { .. } | Error::Version { .. } => Kind::Version,
+            Error::Refused { .. } => Kind::Refused,
+            _ => Kind::Failed,
         };
     }
     let cause = error
         .chain()
         .find_map(|one| one.downcast_ref::<io::Error>());
     match cause.map(io::Error::kind) {
-        Some(io::ErrorKind::PermissionDenied) => 4,
-        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => 5,
-        _ => 1,
+        Some(io::ErrorKind::PermissionDenied) => Kind::Permission,
+        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Kind::NotFound,
+        _ => Kind::Failed,
     }
 }
 
@@ -67,7 +78,7 @@ fn check(file: &Path) -> Result<ExitCode> {
     let places = Places::default();
     let config = places.load(file)?;
     places.check_devices(&config)?;
-    warn(&places, &config);
+    warn(&places, &config, false);
     let entries = match config.entries.len() {
         1 => "1 entry".into(),
         entries => format!("{entries} entries"),
@@ -81,9 +92,9 @@ fn check(file: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn warn(places: &Places, config: &Config) {
+fn warn(places: &Places, config: &Config, json: bool) {
     for warning in places.warnings(config) {
-        eprintln!("Warning: {warning}");
+        failure::warn(&warning, json);
     }
 }
 
@@ -92,7 +103,7 @@ fn dry_run(file: &Path, json: bool) -> Result<ExitCode> {
     let config = places.load(file)?;
     let mut host = blocking::Host::open()?;
     let changes = dry_run::run(&config, &mut host, &places)?;
-    warn(&places, &config);
+    warn(&places, &config, json);
     print(&changes, json)?;
     Ok(ExitCode::SUCCESS)
 }

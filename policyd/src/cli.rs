@@ -80,6 +80,16 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Returns whether the user asks for JSON.
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Explain { json, .. } | Self::DryRun { json, .. } => *json,
+            Self::Run { .. } | Self::Check { .. } | Self::Restore { .. } => false,
+        }
+    }
+}
+
 /// Default path of the configuration file.
 pub const DEFAULT_CONFIG: &str = "/etc/doubledecker/policyd.toml";
 /// Default path of the daemon's status socket.

@@ -5,8 +5,14 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Result, bail};
-use clap::Parser;
-use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
+use dddaemon::{
+    event_loop,
+    failure::{self, Kind},
+    lock::Lock,
+    log,
+    service::Systemd,
+    status,
+};
 use ddnl::printable_json;
 use policyd::{
     cgroup_writer::CgroupWriter,
@@ -27,37 +33,40 @@ use std::{
 const BLOCKING_THREADS: usize = 8;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = match failure::parse::<Cli>() {
+        Ok(cli) => cli.command,
+        Err(code) => return code,
+    };
+    let json = command.json();
+    failure::report(perform(command), json, |error| {
+        match error.is::<NotReady>() || error.is::<Unmet>() {
+            true => Kind::Unmet,
+            false => Kind::Failed,
+        }
+    })
+}
+
+fn perform(command: Command) -> Result<ExitCode> {
+    match command {
         Command::Check {
             file,
             file_only,
             strict,
-        } => return finish(check(&file, file_only, strict)),
+        } => return check(&file, file_only, strict),
         Command::DryRun {
             config,
             rounds,
             json,
-        } => dry_run(&config, rounds, json),
+        } => dry_run(&config, rounds, json)?,
         Command::Explain {
             container,
             socket,
             json,
-        } => explain(container.as_deref(), &socket, json),
-        Command::Restore { config, state } => restore(&config, &state),
-        Command::Run { config } => run(&config),
-    };
-    finish(result.map(|()| ExitCode::SUCCESS))
-}
-
-/// Exit code if the file is valid, and the machine is not ready for it (`check`), or does not suffice
-/// for it (`dry-run`).
-const NOT_READY: u8 = 3;
-
-fn finish(result: Result<ExitCode>) -> ExitCode {
-    event_loop::report(result, |error| match error {
-        error if error.is::<NotReady>() || error.is::<Unmet>() => NOT_READY,
-        _ => 1,
-    })
+        } => explain(container.as_deref(), &socket, json)?,
+        Command::Restore { config, state } => restore(&config, &state)?,
+        Command::Run { config } => run(&config)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check(file: &Path, file_only: bool, strict: bool) -> Result<ExitCode> {
@@ -68,7 +77,7 @@ fn check(file: &Path, file_only: bool, strict: bool) -> Result<ExitCode> {
         false => check::inspect(&config, &Places::default().root)?,
     };
     for warning in &warnings {
-        eprintln!("Warning: {warning}");
+        failure::warn(warning, false);
     }
     if !warnings.is_empty() {
         eprintln!(
@@ -86,7 +95,7 @@ fn check(file: &Path, file_only: bool, strict: bool) -> Result<ExitCode> {
         }
     }
     Ok(match strict && !warnings.is_empty() {
-        true => NOT_READY.into(),
+        true => Kind::Unmet.exit_code().into(),
         false => ExitCode::SUCCESS,
     })
 }
@@ -118,7 +127,8 @@ fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
 }
 
 fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
-    log::begin("warn");
+    // Programs that ask for JSON read the standard error, too.
+    log::begin(if json { "error" } else { "warn" });
     let places = Places {
         state: None,
         ..Places::default()

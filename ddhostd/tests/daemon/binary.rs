@@ -80,6 +80,38 @@ fn missing_files_and_sockets_are_reported() {
     assert_eq!(ddhostd(nowhere, &["frobnicate"]).0, Some(2));
 }
 
+/// A program that reads JSON gets the error as JSON, too.
+#[test]
+fn errors_are_json_on_request() {
+    let nowhere = Path::new("/does/not");
+    let status = ["status", "--json", "--socket", "/does/not/exist"];
+    let error = |arguments: &[&str]| -> serde_json::Value {
+        let (code, text) = ddhostd(nowhere, arguments);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["error"]["exit_code"].as_i64(), code.map(i64::from));
+        assert_eq!(line["schema_version"], 1);
+        line["error"].clone()
+    };
+    let told = error(&status);
+    assert_eq!(told["kind"], "not-found");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.starts_with("cannot ask exist; does ddhostd run?"));
+    assert!(told["hint"].is_null());
+    let dry_run = ["dry-run", "--json", "--config", "/does/not/exist.toml"];
+    let told = error(&dry_run);
+    assert_eq!(told["kind"], "failed");
+    let told = error(&["status", "--json", "--soket", "/x"]);
+    assert_eq!(
+        (&told["kind"], &told["exit_code"]),
+        (&"usage".into(), &2.into())
+    );
+    assert!(told["message"].as_str().unwrap().contains("--soket"));
+    // A file of that name is no option.
+    let (_, text) = ddhostd(nowhere, &["status", "--", "--json"]);
+    assert!(text.starts_with("error: "), "{text}");
+}
+
 /// Checks the message where the module is not loaded. With the module, or without privileges, the
 /// answer differs, but there is no panic.
 #[test]

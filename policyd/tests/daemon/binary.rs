@@ -171,6 +171,20 @@ fn a_dry_run_fails_if_a_target_cannot_be_met() {
             .filter(|line| !line.starts_with(" WARN "))
             .collect();
         assert_eq!((output.status.code(), told.as_str()), (Some(code), error));
+        let mut command = cargo_bin_cmd!("policyd");
+        command.args(["dry-run", "--json", "--config"]).arg(&file);
+        let json = command.output().unwrap();
+        assert_eq!(json.status.code(), Some(code));
+        if code == 0 {
+            assert!(json.stderr.is_empty(), "{json:?}");
+        } else {
+            let told: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
+            let message = error.trim_start_matches("Error: ").trim_end();
+            assert_eq!(told["error"]["message"], message);
+            assert_eq!(told["error"]["kind"], "unmet");
+        }
+        let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(report["report"]["containers"][1]["name"], "web");
         // The report comes before the error.
         let report = String::from_utf8(output.stdout).unwrap();
         assert!(report.contains("web  (silver, /web)"), "{report}");
@@ -226,6 +240,35 @@ fn explain_without_a_daemon_fails() {
         text.contains("cannot ask /does/not/exist; does policyd run?"),
         "{text}"
     );
+}
+
+/// A program that reads JSON gets the error as JSON, too.
+#[test]
+fn errors_are_json_on_request() {
+    let error = |arguments: &[&str]| -> serde_json::Value {
+        let output = cargo_bin_cmd!("policyd").args(arguments).output().unwrap();
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let line: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+        let code = output.status.code().map(i64::from);
+        assert_eq!(line["error"]["exit_code"].as_i64(), code);
+        assert_eq!(line["schema_version"], 1);
+        line["error"].clone()
+    };
+    let told = error(&["explain", "--json", "--socket", "/does/not/exist"]);
+    assert_eq!(told["kind"], "failed");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.starts_with("cannot ask /does/not/exist; does policyd run?"));
+    let told = error(&["dry-run", "--json", "--config", "/does/not/exist"]);
+    assert_eq!(
+        (&told["kind"], &told["exit_code"]),
+        (&"failed".into(), &1.into())
+    );
+    let told = error(&["explain", "--json", "--soket", "/x"]);
+    assert_eq!(
+        (&told["kind"], &told["exit_code"]),
+        (&"usage".into(), &2.into())
+    );
+    assert!(told["hint"].as_str().unwrap().contains("--help"));
 }
 
 /// Cgroups that a user creates below a delegated one cost hardly any memory.
