@@ -155,3 +155,32 @@ pub fn assert_unit(path: &Path, lines: &[&str]) {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
 }
+
+/// Checks that the help of a program and of each of its verbs has examples, the first of which calls
+/// it, and fits a terminal of 80 columns.
+///
+/// # Panics
+///
+/// Panics if it does not.
+pub fn assert_help(mut program: clap::Command) {
+    // Gives verbs the names with which they are called.
+    program.build();
+    let name = program.get_name().to_owned();
+    let verbs = program.get_subcommands().map(|it| it.get_name().to_owned());
+    let lines: Vec<String> = verbs.map(|verb| format!("{name} {verb}")).collect();
+    for line in [&name].into_iter().chain(&lines) {
+        let verb = line.split(' ').nth(1);
+        let command = match verb {
+            Some(verb) => program.find_subcommand_mut(verb).expect("a verb"),
+            None => &mut program,
+        };
+        let help = command.render_long_help().to_string();
+        let (_, examples) = help
+            .split_once("\nExamples:\n")
+            .unwrap_or_else(|| panic!("{line} has no examples: {help}"));
+        assert!(examples.starts_with(&format!("  {line}")), "{help}");
+        for text in help.lines() {
+            assert!(text.chars().count() <= 80, "{line}: {text}");
+        }
+    }
+}

@@ -17,8 +17,8 @@ pub fn command() -> clap::Command {
     name = "ddhostd",
     version,
     disable_help_subcommand = true,
-    term_width = 100,
-    after_help = EXIT_CODES
+    term_width = 80,
+    after_help = AFTER_HELP
 )]
 pub struct Cli {
     /// The verb.
@@ -26,26 +26,57 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 wrong file, unhealthy daemon or other failure, \
-                          2 usage error, 3 module not loaded, 4 no permission, 5 daemon not \
-                          running, 6 version mismatch, 7 refused by the kernel";
+const AFTER_HELP: &str = "\
+Examples:
+  ddhostd check    what is wrong with the file
+  ddhostd dry-run  what would be changed
+  ddhostd status   which settings are in force
+
+Exit codes:
+  0 success, 1 wrong file, unhealthy daemon or other failure, 2 usage error,
+  3 module not loaded, 4 no permission, 5 daemon not running,
+  6 version mismatch, 7 refused by the kernel";
+
+const RUN: &str = "\
+Examples:
+  ddhostd run
+  ddhostd run --config ./host.toml";
+
+const CHECK: &str = "\
+Examples:
+  ddhostd check
+  ddhostd check --config ./host.toml";
+
+const DRY_RUN: &str = "\
+Examples:
+  ddhostd dry-run
+  ddhostd dry-run --config ./host.toml
+  ddhostd dry-run --json";
+
+const STATUS: &str = "\
+Examples:
+  ddhostd status
+  ddhostd status --json";
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the daemon: give VMs their weights as they register, until stopped
+    #[command(after_help = RUN)]
     Run {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = config::PATH)]
         config: PathBuf,
     },
     /// Check a configuration file and print its problems with their places
+    #[command(after_help = CHECK)]
     Check {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = config::PATH)]
         config: PathBuf,
     },
     /// Print the entry that matches each registered VM, and what would be changed
+    #[command(after_help = DRY_RUN)]
     DryRun {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = config::PATH)]
@@ -55,6 +86,7 @@ pub enum Command {
         json: bool,
     },
     /// Show the state of the running daemon; exits with 1 if a setting is not in force
+    #[command(after_help = STATUS)]
     Status {
         /// Status socket of the daemon
         #[arg(long, value_name = "SOCKET", default_value = config::SOCKET)]

@@ -16,7 +16,8 @@ pub fn command() -> clap::Command {
     name = "policyd",
     version,
     disable_help_subcommand = true,
-    term_width = 100
+    term_width = 80,
+    after_help = AFTER_HELP
 )]
 pub struct Cli {
     /// The verb.
@@ -24,16 +25,56 @@ pub struct Cli {
     pub command: Command,
 }
 
+const AFTER_HELP: &str = "\
+Examples:
+  policyd check    what is wrong with the file, and what the machine lacks
+  policyd dry-run  what would be changed
+  policyd explain  which targets are met, and why not
+
+Exit codes:
+  0 success, 1 wrong file or other failure, 2 usage error,
+  3 the machine is not ready for the file (check), or a target or a floor of the
+  file cannot be met (dry-run)";
+
+const RUN: &str = "\
+Examples:
+  policyd run
+  policyd run --config ./policyd.toml";
+
+const CHECK: &str = "\
+Examples:
+  policyd check
+  policyd check --strict
+  policyd check --file-only ./policyd.toml";
+
+const EXPLAIN: &str = "\
+Examples:
+  policyd explain
+  policyd explain web
+  policyd explain --json";
+
+const DRY_RUN: &str = "\
+Examples:
+  policyd dry-run
+  policyd dry-run --config ./policyd.toml --rounds 12
+  policyd dry-run --json";
+
+const RESTORE: &str = "\
+Examples:
+  policyd restore";
+
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the daemon: apply the configuration to containers until stopped
+    #[command(after_help = RUN)]
     Run {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
     /// Check a configuration file, and whether this machine has what the file selects
+    #[command(after_help = CHECK)]
     Check {
         /// Configuration file
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -46,6 +87,7 @@ pub enum Command {
         strict: bool,
     },
     /// Explain the share of each container, its need, and which targets cannot be met
+    #[command(after_help = EXPLAIN)]
     Explain {
         /// Show only containers whose name or cgroup contains this text
         #[arg(value_name = "CONTAINER")]
@@ -58,6 +100,7 @@ pub enum Command {
         json: bool,
     },
     /// Measure, decide and print what would be changed, without changing anything
+    #[command(after_help = DRY_RUN)]
     DryRun {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -70,6 +113,7 @@ pub enum Command {
         json: bool,
     },
     /// Undo the limits of guest memory that a crashed daemon left behind
+    #[command(after_help = RESTORE)]
     Restore {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]

@@ -112,6 +112,11 @@ fn errors_are_json_on_request() {
     assert!(text.starts_with("error: "), "{text}");
 }
 
+#[test]
+fn every_help_has_examples_and_fits() {
+    fake::assert_help(ddhostd::cli::command());
+}
+
 /// Checks the message where the module is not loaded. With the module, or without privileges, the
 /// answer differs, but there is no panic.
 #[test]

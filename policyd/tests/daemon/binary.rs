@@ -271,6 +271,11 @@ fn errors_are_json_on_request() {
     assert!(told["hint"].as_str().unwrap().contains("--help"));
 }
 
+#[test]
+fn every_help_has_examples_and_fits() {
+    fake::assert_help(policyd::cli::command());
+}
+
 /// Cgroups that a user creates below a delegated one cost hardly any memory.
 #[test]
 fn a_forest_of_cgroups_is_not_kept() {
