@@ -16,7 +16,8 @@ pub(super) fn names(words: &[String]) -> Vmm {
     let program = file_name(program);
     let options = Options(&words[1..]);
     let (name, uuid) = if program.contains("firecracker") {
-        (options.value("--id"), None)
+        let jail = || jail_name(&options.value("--api-sock")?);
+        (options.value("--id").or_else(jail), None)
     } else if program.contains("cloud-hypervisor") {
         let socket = options.value("--api-socket");
         let platform = options.value("--platform");
@@ -84,6 +85,14 @@ fn socket_name(value: &str) -> String {
     name.strip_suffix("-socket").unwrap_or(&name).into()
 }
 
+/// `/run/vc/firecracker/web/root/run/firecracker.socket`: Kata without the jailer, which passes
+/// `--id`, keeps the files of a VM where the jailer would.
+fn jail_name(socket: &str) -> Option<String> {
+    let root = Path::new(socket).parent()?.parent()?;
+    let jail = root.parent().filter(|_| root.ends_with("root"))?;
+    Some(jail.file_name()?.to_string_lossy().into())
+}
+
 /// `serial_number=1,uuid=UUID`.
 fn platform_uuid(value: &str) -> Option<String> {
     let uuid = value.split(',').find_map(|part| part.strip_prefix("uuid="));
@@ -124,6 +133,49 @@ mod tests {
     fn firecracker() {
         assert_eq!(name("/srv/firecracker --id vm7"), Some("vm7".into()));
         assert_eq!(name("firecracker --id=vm8 --no-api"), Some("vm8".into()));
+        assert_eq!(name("firecracker --api-sock /run/web.socket"), None);
+        assert_eq!(name("firecracker --api-sock root/run/web.socket"), None);
+        assert_eq!(name("firecracker --api-sock x"), None);
+    }
+
+    /// Kata names a VM after its sandbox; Firecracker's name has at most 32 characters.
+    #[test]
+    fn kata() {
+        const ID: &str = "7f3a0c5d9e1b4f6a8c2d0e4f6a8b1c3d";
+        let qemu = format!(
+            "/usr/bin/qemu-system-x86_64 -name sandbox-{ID}{ID},debug-threads=on -uuid \
+             1f5b0b7c-9f0c-4a8f-8d6a-2b6f0e6a7c11 -machine q35,accel=kvm,nvdimm=on -cpu host"
+        );
+        let uuid = "1f5b0b7c-9f0c-4a8f-8d6a-2b6f0e6a7c11";
+        let sandbox = format!("sandbox-{ID}{ID}");
+        assert_eq!(names(&qemu), (Some(sandbox), Some(uuid.into())));
+        // With the jailer, and without.
+        for command in [
+            format!("/firecracker --id={ID} --start-time-us=71 --config-file /fcConfig.json"),
+            format!(
+                "/usr/bin/firecracker --api-sock /run/vc/firecracker/{ID}/root/run/\
+                 firecracker.socket --config-file /run/vc/firecracker/{ID}/root/fcConfig.json"
+            ),
+        ] {
+            assert_eq!(names(&command), (Some(ID.into()), None), "{command}");
+        }
+    }
+
+    #[test]
+    fn crosvm_and_kvmtool() {
+        let crosvm = "/usr/bin/crosvm run --name web --cpus 2 --block root.img vmlinux";
+        assert_eq!(names(crosvm), (Some("web".into()), None));
+        assert_eq!(name("crosvm run --name=db vmlinux"), Some("db".into()));
+        assert_eq!(name("crosvm run --cpus 2 vmlinux"), None);
+        let lkvm = "lkvm run --name mail --cpus 2 --kernel bzImage";
+        assert_eq!(names(lkvm), (Some("mail".into()), None));
+        assert_eq!(
+            name("/usr/bin/lkvm-static run --name=a,b"),
+            Some("a,b".into())
+        );
+        assert_eq!(name("lkvm run -c 2"), None);
+        // kvmtool's other name for itself.
+        assert_eq!(name("vm run --name proxy"), Some("proxy".into()));
     }
 
     #[test]
