@@ -472,6 +472,20 @@ host.toml: line 13, column 1: this entry has no `weight`";
         assert!(problems.contains(message), "{problems}");
     }
 
+    /// They also apply to devices that `ddctl ssd add` has added without `--save`.
+    #[test]
+    fn settings_of_the_ssd_tier_need_no_device_in_the_file() {
+        for text in [
+            "[memory]\npromote-free = \"1G\"\n",
+            "[ssd]\ndeadline-ms = 50\n",
+            "[ssd]\nwait = \"guest\"\n",
+            "[ssd]\nretain = true\n",
+        ] {
+            let config = Config::parse(text, MEMORY);
+            assert!(config.is_ok_and(|it| it != Config::default()), "{text}");
+        }
+    }
+
     /// A file that is used on several machines need not fit all of them.
     #[test]
     fn sizes_of_another_machine_are_distinguished_from_mistakes() {
