@@ -22,6 +22,25 @@ fn version() {
     assert_eq!(outcome.code, 0);
 }
 
+/// Adds the help of a verb, and of the verbs below it.
+fn pages(command: &clap::Command, line: &str, pages: &mut Vec<String>) {
+    let words = format!("{line} --help");
+    let words = words.trim();
+    let help = World::new().outcome(words).out;
+    pages.push(format!("$ ddctl {words}\n{help}"));
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        self::pages(verb, format!("{line} {}", verb.get_name()).trim(), pages);
+    }
+}
+
+/// A change of the text that users read is seen in the change itself.
+#[test]
+fn the_help_is_the_recorded_one() {
+    let mut all = Vec::new();
+    pages(&ddctl::command(), "", &mut all);
+    insta::assert_snapshot!(all.join("\n"));
+}
+
 /// Checks the help of a verb and of the verbs below it.
 fn check_help(command: &clap::Command, line: &str) {
     let outcome = World::new().outcome(format!("{line} --help").trim());
