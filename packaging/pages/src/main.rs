@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod units;
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
