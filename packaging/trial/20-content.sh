@@ -33,6 +33,8 @@ expect_text 'set-weight' man --pager=cat ddctl
 expect_text 'Exit codes' man --pager=cat ddctl
 expect_text 'ddhostd' man --pager=cat 8 ddhostd-dry-run
 expect_text 'policyd' man --pager=cat 8 policyd-dry-run
+expect_text 'cache_floor' man --pager=cat policyd.toml
+expect_text 'keep-free' man --pager=cat host.toml
 for program in ddctl ddhostd policyd; do
     for file in "bash-completion/completions/$program.bash" \
         "fish/vendor_completions.d/$program.fish" "zsh/vendor-completions/_$program"; do

@@ -116,6 +116,7 @@ mod tests {
             ("release/policyd", 0o755),
             ("pages/man/ddctl.1", 0o644),
             ("pages/man/ddhostd.8", 0o644),
+            ("pages/man/host.toml.5", 0o644),
             ("pages/bash/ddctl.bash", 0o644),
             ("pages/fish/ddctl.fish", 0o644),
             ("pages/zsh/_ddctl", 0o644),
@@ -145,6 +146,7 @@ mod tests {
             "usr/share/doubledecker/examples/host.toml",
             "usr/share/man/man1/ddctl.1",
             "usr/share/man/man8/ddhostd.8",
+            "usr/share/man/man5/host.toml.5",
             "usr/share/doubledecker/doubledecker.json",
             "usr/share/doubledecker/integrations/libvirt/qemu",
         ] {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Writes the man pages and the shell completions of the tools, from the definitions of their
-//! command lines: `ddpages DIRECTORY` fills `man`, `bash`, `fish` and `zsh` below the directory.
+//! command lines, and the man pages of their files, from the documents: `ddpages DIRECTORY` fills
+//! `man`, `bash`, `fish` and `zsh` below the directory.
 
 #![forbid(unsafe_code)]
 
+mod manual;
+mod markdown;
 #[cfg(test)]
 mod units;
 
@@ -17,6 +20,7 @@ use anyhow::{Context as _, Result};
 use clap::Command;
 use clap_complete::{Generator as _, Shell, env::Shells};
 use clap_mangen::Man;
+use manual::MANUALS;
 
 /// A program's command line, and the section of its man pages.
 type Program = (fn() -> Command, &'static str);
@@ -46,6 +50,16 @@ fn main() -> Result<()> {
                 _ => completion(command(), shell, name, &out)?,
             }
         }
+    }
+    manuals(&directory(&out, "man")?)
+}
+
+/// Writes the pages of the configuration files.
+fn manuals(out: &Path) -> Result<()> {
+    for manual in &MANUALS {
+        let path = out.join(format!("{}.{}", manual.name, manual::SECTION));
+        fs::write(&path, manual.roff()?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 //! The documentation that the units of the package name is in the package.
 
-use super::{PROGRAMS, man_pages};
+use super::{PROGRAMS, man_pages, manuals};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -71,6 +71,7 @@ fn pages() -> TempDir {
     for (command, section) in PROGRAMS {
         man_pages(command(), section, out.path()).unwrap();
     }
+    manuals(out.path()).unwrap();
     out
 }
 
@@ -105,6 +106,7 @@ fn missing_documentation_is_noticed() {
     let wrong = |place: &str| wrong(place, &package, pages.path());
     assert_eq!(wrong(&format!("{docs}/README.md")), None);
     assert_eq!(wrong("man:policyd-dry-run(8)"), None);
+    assert_eq!(wrong("man:host.toml(5)"), None);
     for place in [
         format!("{docs}/docs/policy.md"),
         format!("{docs}/policyd.md"),
