@@ -156,8 +156,8 @@ pub fn assert_unit(path: &Path, lines: &[&str]) {
     assert!(output.status.success(), "{text}");
 }
 
-/// Checks that the help of a program and of each of its verbs has examples, the first of which calls
-/// it, and fits a terminal of 80 columns.
+/// Checks that the help of a program and of each of its verbs has examples, the first of which
+/// calls it, and fits a terminal of 80 columns.
 ///
 /// # Panics
 ///

@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-/// Returns a section of a document with its heading, up to the next one of the same or a higher level.
+/// Returns a section of a document with its heading, up to the next one of the same or a higher
+/// level.
 pub(crate) fn section<'a>(document: &'a str, heading: &str) -> Option<&'a str> {
     let begin = match document.starts_with(&format!("{heading}\n")) {
         true => 0,

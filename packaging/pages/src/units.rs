@@ -16,7 +16,8 @@ fn top() -> PathBuf {
     here.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The files of the package: the path or pattern of each in the tree, and its directory in a system.
+/// The files of the package: the path or pattern of each in the tree, and its directory in a
+/// system.
 struct Package(Vec<(String, String)>);
 
 impl Package {

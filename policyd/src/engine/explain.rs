@@ -34,8 +34,8 @@ impl Engine {
         }
     }
 
-    /// Returns the sum of the floors of the containers that exist, if there are any and the share of
-    /// the VM is known. A floor in bytes can be above the share.
+    /// Returns the sum of the floors of the containers that exist, if there are any and the share
+    /// of the VM is known. A floor in bytes can be above the share.
     fn floors(&self) -> Option<u64> {
         let whole = self.controller.pages()?.bytes();
         let matches = self.matches.values();
