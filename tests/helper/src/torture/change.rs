@@ -134,8 +134,11 @@ impl Worker<'_> {
         match self.rng.below(12) {
             0..4 => writer(path, OFlags::empty())?
                 .write_all_at(self.invent(model, offset, len), offset as u64),
-            4 => writer(path, OFlags::DSYNC)?
-                .write_all_at(self.invent(model, offset, len), offset as u64),
+            4 => {
+                let file = writer(path, OFlags::DSYNC)?;
+                let bytes = self.invent(model, offset, len);
+                told_once(|| file.write_all_at(bytes, offset as u64))
+            }
             5 => {
                 let bytes = self.invent(model, offset, len);
                 let (one, two) = bytes.split_at(len / 2);
@@ -162,7 +165,7 @@ impl Worker<'_> {
                 };
                 map.copy_from_slice(self.invent(model, offset, len));
                 if self.rng.chance(30) {
-                    map.flush()?;
+                    told_once(|| map.flush())?;
                 }
                 Ok(())
             }
@@ -350,13 +353,19 @@ fn relink(path: &Path) -> io::Result<()> {
     fs::rename(&link, path)
 }
 
-/// Writes a file back. If a direct write finds a dirty page in its range when it ends, it has
-/// written all data, but the kernel makes the next `fsync` return EIO (`dio_warn_stale_pagecache`).
-/// One cause is that XFS writes shared blocks through the page cache although the write is direct.
-/// The error is reported once and ignored here; if data was lost, the following reads detect it.
+/// Writes a file back.
 pub(super) fn sync(file: &File) -> io::Result<()> {
-    match file.sync_all() {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => file.sync_all(),
+    told_once(|| file.sync_all())
+}
+
+/// Does work that writes a file back, a second time if the first one ends with EIO. If a direct
+/// write finds a dirty page in its range when it ends, it has written all data, but the kernel makes
+/// the next `fsync`, `msync` or synchronous write return EIO (`dio_warn_stale_pagecache`). One cause
+/// is that XFS writes shared blocks through the page cache although the write is direct. The error
+/// is reported once and ignored here; if data was lost, the following reads detect it.
+fn told_once(work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    match work() {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => work(),
         done => done,
     }
 }

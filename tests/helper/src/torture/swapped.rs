@@ -12,7 +12,7 @@ use std::{
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::{
-    change::{forget, writer},
+    change::{forget, sync, writer},
     model::Alone,
     special::{Done, without_journal},
     worker::Worker,
@@ -55,6 +55,6 @@ fn swap(path: &Path, file: &File, seed: u64) -> Done {
     let swapped = push_out(&content);
     swap_file.end()?;
     swapped?;
-    file.sync_data()?;
+    sync(file)?;
     Ok(on_disk(path)? != before)
 }
