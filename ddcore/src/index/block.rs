@@ -51,6 +51,7 @@ impl Field {
         Self { shift, bits }
     }
 
+    #[inline]
     pub(super) const fn mask(self) -> u64 {
         (1 << self.bits) - 1
     }

@@ -22,6 +22,10 @@ impl<S: Storage> Index<S> {
         if self.room as usize >= parts {
             return None;
         }
+        self.look_for_room();
+        if self.room as usize >= parts {
+            return None;
+        }
         let lacks = |kind: &Kind| {
             let (capacity, limit, used) = self.stock(*kind);
             capacity < limit && capacity < 1 + used + parts

@@ -115,7 +115,9 @@ impl Shard {
         };
         loop {
             let mut index = self.index.lock();
-            spare.attach(index.storage_mut());
+            if spare.has_memory() {
+                spare.attach(index.storage_mut());
+            }
             let Some(kind) = index.lack(parts) else {
                 let result = work(&mut index);
                 // Releases the lock first, so that the remaining `spare` is freed without it.
@@ -186,6 +188,12 @@ impl Spare {
             self.directory = Some(KVVec::with_capacity(capacity, without_waiting())?);
         }
         Ok(())
+    }
+
+    /// Returns whether there is memory to attach. The index looks for room again after each access
+    /// to its storage, so that the storage is only accessed if there is.
+    const fn has_memory(&self) -> bool {
+        self.block.is_some() || self.directory.is_some()
     }
 
     /// Attaches the memory. This runs under the lock, so that it neither allocates nor frees
