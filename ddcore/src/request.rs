@@ -102,10 +102,13 @@ impl Header {
 ///
 /// # Invariants
 ///
-/// Every run has at least one page, and together they have at most [`MAX_PAGES`]. Indices, frames,
-/// pools and classes are within their bounds.
+/// Every run has at least one page, and together they have `pages` pages, at most [`MAX_PAGES`].
+/// Indices, frames, pools and classes are within their bounds.
 #[derive(Clone, Copy, Debug)]
-pub struct Runs<'a>(&'a [Run]);
+pub struct Runs<'a> {
+    runs: &'a [Run],
+    pages: u32,
+}
 
 impl<'a> Runs<'a> {
     /// Checks runs whose classes must be below `classes`.
@@ -129,12 +132,18 @@ impl<'a> Runs<'a> {
             }
         }
         // INVARIANT: Just checked.
-        Ok(Self(runs))
+        let pages = confine(pages as usize, MAX_PAGES as usize + 1) as u32;
+        Ok(Self { runs, pages })
     }
 
     /// Returns the runs.
     pub fn iter(&self) -> Iter<'a> {
-        Iter(self.0.iter())
+        Iter(self.runs.iter())
+    }
+
+    /// Returns the number of pages of all runs.
+    pub const fn pages(&self) -> u32 {
+        self.pages
     }
 
     /// Returns the runs, each with the position of its first page among all pages.
@@ -147,13 +156,13 @@ impl<'a> Runs<'a> {
 
     /// Returns the first run.
     pub fn first(&self) -> Option<Run> {
-        self.0.first().map(confined)
+        self.runs.first().map(confined)
     }
 
     /// Returns run number `turn`, modulo the number of runs.
     pub fn in_turn(&self, turn: u64) -> Option<Run> {
-        let turn = turn.checked_rem(self.0.len() as u64)? as usize;
-        self.0.get(turn).map(confined)
+        let turn = turn.checked_rem(self.runs.len() as u64)? as usize;
+        self.runs.get(turn).map(confined)
     }
 }
 

@@ -138,9 +138,10 @@ static size_t dd_floor_alloc(struct page **pages, size_t got, size_t count)
 }
 
 /*
- * Allocates pages, fills in their frame numbers and returns how many it got. The
- * caller sets @below_floor if the administrator has guaranteed these pages to
- * the memory tier even while the host is short of memory.
+ * Allocates pages, fills in their frame numbers and returns how many it got.
+ * @frames must be all zero, as alloc_pages_bulk() requires. The caller sets
+ * @below_floor if the administrator has guaranteed these pages to the memory
+ * tier even while the host is short of memory.
  */
 size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor)
 {
@@ -149,11 +150,13 @@ size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor)
 	size_t got, i;
 
 	BUILD_BUG_ON(sizeof(*pages) != sizeof(*frames));
-	memset(frames, 0, count * sizeof(*frames));
 	got = dd_node_alloc(near, pages, 0, count);
-	for_each_online_node(nid)
-		if (nid != near)
-			got = dd_node_alloc(nid, pages, got, count);
+	/* Without this condition, each call would search the mask of nodes. */
+	if (got < count) {
+		for_each_online_node(nid)
+			if (nid != near)
+				got = dd_node_alloc(nid, pages, got, count);
+	}
 	if (below_floor)
 		got = dd_floor_alloc(pages, got, count);
 	for (i = 0; i < got; i++) {

@@ -3,10 +3,10 @@
 //! The pages that a call copies to or from the guest.
 
 use crate::index::Batch;
-use ddabi::request::MAX_PAGES;
+use ddabi::request::{MAX_PAGES, MAX_RUNS};
 
 /// Maximum number of pages of a call.
-const MOST: usize = MAX_PAGES as usize;
+pub(super) const MOST: usize = MAX_PAGES as usize;
 
 /// A page of a tier. It has one owner, and is freed when it is dropped.
 pub trait Page: Sized {
@@ -27,6 +27,8 @@ pub struct Carried<P> {
     pub batch: Batch,
     /// The lists that the pages of a get were on.
     pub owners: [u16; MOST],
+    /// The positions of the first pages of the runs of a put.
+    pub(super) starts: [u16; MAX_RUNS],
 }
 
 impl<P> Carried<P> {
@@ -37,6 +39,7 @@ impl<P> Carried<P> {
             handles: [0; MOST],
             batch: Batch::new(),
             owners: [0; MOST],
+            starts: [0; MAX_RUNS],
         }
     }
 }

@@ -3,12 +3,13 @@
 //! Puts. Room in the memory tier is reserved, and pages are allocated, for a call as a whole. The
 //! data of a page is copied without a lock, before the page enters the index.
 
-use super::carried::{Carried, Page};
+use super::carried::{Carried, Page, MOST};
 use super::list::SSD_CLASS;
 use super::room::Vm as _;
 use super::room::{draw, fill, make_room, retire, Host, Origin};
 use super::run::{discard, insert};
 use super::session::{Session, TierKind};
+use crate::index::Batch;
 use crate::request::Runs;
 use crate::speculation::part;
 use ddabi::request::{Run, MAX_PAGES, MAX_RUNS};
@@ -71,11 +72,15 @@ pub fn store<H: Host>(
     source: &mut impl Source<H::Page>,
 ) -> u64 {
     let session = origin.session;
-    let tier = |run: &Run| tier(origin, run);
     let mut results: [Result<(), Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
-    store_in_memory(origin, runs, carried, source, &mut results);
-    for (result, run) in results.iter_mut().zip(runs.iter()) {
-        if tier(&run) == Some(TierKind::Ssd) {
+    let mut tiers = [None; MAX_RUNS];
+    let wanted = choose_tiers(origin, runs, &mut tiers);
+    if wanted > 0 {
+        let results = &mut results;
+        store_in_memory(origin, (runs, &tiers, wanted), carried, source, results);
+    }
+    for ((result, tier), run) in results.iter_mut().zip(&tiers).zip(runs.iter()) {
+        if *tier == Some(TierKind::Ssd) {
             *result = match session.ssd_admit(run.pool).admits(run.class) {
                 true => store_on_ssd(origin, &run, carried, source),
                 false => Err(Refusal::Unproven),
@@ -83,7 +88,7 @@ pub fn store<H: Host>(
         }
     }
     let mut stored = 0;
-    for (result, run) in results.into_iter().zip(runs.iter()) {
+    for (&result, run) in results.iter().zip(runs.iter()) {
         match result {
             Ok(()) => stored += u64::from(run.pages),
             // A part of the run, or an older copy, may be in the index.
@@ -105,52 +110,78 @@ fn tier<H: Host>(origin: &Origin<'_, H>, run: &Run) -> Option<TierKind> {
     (vm.ssd_share() > 0 && session.ssd_share(run.pool) > 0).then_some(TierKind::Ssd)
 }
 
-/// Stores the runs for the memory tier, and writes their results.
+/// Writes the tier for each run. Returns the number of pages for the memory tier.
+///
+/// The weights are read once for consecutive runs of a pool, so that a call treats them alike even
+/// if the weights change in the meantime.
+fn choose_tiers<H: Host>(
+    origin: &Origin<'_, H>,
+    runs: &Runs<'_>,
+    tiers: &mut [Option<TierKind>; MAX_RUNS],
+) -> u64 {
+    let mut last = None;
+    let mut wanted = 0;
+    for (chosen, run) in tiers.iter_mut().zip(runs.iter()) {
+        *chosen = match last {
+            Some((pool, tier)) if pool == run.pool => tier,
+            _ => tier(origin, &run),
+        };
+        last = Some((run.pool, *chosen));
+        if *chosen == Some(TierKind::Memory) {
+            wanted += u64::from(run.pages);
+        }
+    }
+    wanted
+}
+
+/// Stores the runs for the memory tier, which have `wanted` pages, and writes their results.
 #[inline(never)]
 fn store_in_memory<H: Host>(
     origin: &Origin<'_, H>,
-    runs: &Runs<'_>,
+    (runs, tiers, wanted): (&Runs<'_>, &[Option<TierKind>; MAX_RUNS], u64),
     carried: &mut Carried<H::Page>,
     source: &mut impl Source<H::Page>,
     results: &mut [Result<(), Refusal>; MAX_RUNS],
 ) {
     let session = origin.session;
-    let is_welcome = |run: &Run| tier(origin, run) == Some(TierKind::Memory);
-    let wanted = runs.iter().filter(is_welcome);
-    let wanted = wanted.map(|run| u64::from(run.pages)).sum();
     let mut room = Room::reserve(origin, wanted);
     let reserved = room.pages as usize;
     let got = fill(origin, &mut carried.pages[..reserved]);
     let stamp = session.stamp(wanted);
-    let mut places = [0u16; MAX_RUNS];
     let mut next = 0;
-    for ((result, place), run) in results.iter_mut().zip(&mut places).zip(runs.iter()) {
-        let pages = run.pages as usize;
-        let part = part(next, pages, MAX_PAGES as usize);
-        if !is_welcome(&run) {
+    for (at, run) in runs.iter().enumerate().take(MAX_RUNS) {
+        let part = part(next, run.pages as usize, MAX_PAGES as usize);
+        carried.starts[at] = part.start as u16;
+        if tiers[at] != Some(TierKind::Memory) {
             continue;
         }
-        *result = if part.end > got {
+        results[at] = if part.end > got {
             Err(Refusal::Memory)
         } else {
             next = part.end;
-            *place = part.start as u16;
             source.copy(&run, &mut carried.pages[part])
         };
     }
-    let filled = runs.iter().zip(results.iter().zip(places));
-    let filled = filled.filter_map(|(run, (result, place))| {
-        Some((run, usize::from(result.ok().map(|()| place)?)))
+    let Carried {
+        pages,
+        handles,
+        batch,
+        starts,
+        ..
+    } = carried;
+    let filled = runs.iter().zip(results.iter().zip(starts.iter()));
+    let filled = filled.filter_map(|(run, (result, start))| {
+        Some((run, usize::from(result.ok().map(|()| *start)?)))
     });
-    room.pages -= keep(session, filled, carried, stamp) as u64;
-    for ((result, place), run) in results.iter_mut().zip(places).zip(runs.iter()) {
-        let place = usize::from(place);
-        let rest = &carried.pages[place..place + run.pages as usize];
+    room.pages -= insert_pages(session, batch, filled, (pages, handles), stamp) as u64;
+    for ((result, start), run) in results.iter_mut().zip(starts).zip(runs.iter()) {
+        let start = usize::from(*start);
+        let rest = &pages[start..start + run.pages as usize];
         if result.is_ok() && rest.iter().any(Option::is_some) {
             *result = Err(Refusal::Memory);
         }
     }
-    retire(origin.host, &mut carried.pages[..reserved]);
+    retire(origin.host, &mut pages[..reserved]);
 }
 
 /// Stores a run in the SSD tier. Its pages stay in the host's memory until they are written.
@@ -213,6 +244,21 @@ where
         batch,
         ..
     } = carried;
+    insert_pages(session, batch, runs, (pages, handles), stamp)
+}
+
+/// Does what [`keep`] does, with the parts of [`Carried`].
+#[inline]
+fn insert_pages<S: Session>(
+    session: &S,
+    batch: &mut Batch,
+    runs: impl Iterator<Item = (Run, usize)>,
+    (pages, handles): (&mut [Option<S::Page>; MOST], &mut [u64; MOST]),
+    stamp: u64,
+) -> usize
+where
+    S::Page: Page,
+{
     let first = pages.iter().position(Option::is_some).unwrap_or(0);
     for (handle, page) in handles[first..].iter_mut().zip(&pages[first..]) {
         let Some(page) = page else { break };

@@ -368,6 +368,7 @@ proptest! {
             match Request::parse(&header, &words.as_bytes()[..header.body_len()]) {
                 Ok(Request::Put(runs) | Request::Get(runs, _)) => {
                     let pages: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
+                    prop_assert_eq!(pages, u64::from(runs.pages()));
                     prop_assert!(pages <= u64::from(MAX_PAGES));
                     for run in runs.iter() {
                         prop_assert!(run.index + u64::from(run.pages) <= MAX_INDEX + 1);

@@ -49,7 +49,8 @@ pub(crate) fn call(host: &Host, guest: &CallingVm<'_>, call: &RawCall) -> u64 {
 
 fn handle(host: &Host, guest: &CallingVm<'_>, call: &RawCall) -> Result<Outcome, Status> {
     let start = Instant::now();
-    if call.zero != [0; 3] || call.gpa % PAGE_SIZE as u64 != 0 {
+    let [rcx, rdx, rsi] = call.zero;
+    if rcx | rdx | rsi != 0 || call.gpa % PAGE_SIZE as u64 != 0 {
         return Err(Status::Invalid);
     }
     let page = guest.page(call.gpa / PAGE_SIZE as u64).map_err(refuse)?;

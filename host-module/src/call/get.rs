@@ -218,7 +218,7 @@ impl Caller<'_> {
             return nothing;
         }
         let deferrals = &self.session.deferrals;
-        let total = runs.iter().map(|run| run.pages as usize).sum();
+        let total = runs.pages() as usize;
         let Some(_promise) = deferrals.promise(total) else {
             self.host.ssd.watch();
             return nothing;

@@ -36,8 +36,7 @@ use kernel::time::{Instant, Monotonic};
 
 /// Returns the pool of the first run of a request, and the number of pages of all runs.
 pub(super) fn extent(runs: &Runs<'_>) -> (u32, u32) {
-    let pages = runs.iter().map(|run| u32::from(run.pages)).sum();
-    (runs.first().map_or(0, |run| run.pool), pages)
+    (runs.first().map_or(0, |run| run.pool), runs.pages())
 }
 
 /// The source of a call, and the time at which it arrived.
@@ -246,7 +245,7 @@ impl Caller<'_> {
         // A request can have runs of many pools, but an answer reports only one. The choice depends
         // on the sequence number, so that each pool is reported sooner or later.
         if let Some(run) = runs.in_turn(answer.sequence()) {
-            let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
+            let pages = runs.pages().into();
             let now = self.session.nanoseconds(self.start);
             let session = self.session;
             let (memory, ssd) = (session.share(run.pool), session.ssd_share(run.pool));

@@ -56,7 +56,8 @@ pub(crate) unsafe fn node(frame: u64) -> Option<usize> {
     usize::try_from(unsafe { dd_page_node(frame) }).ok()
 }
 
-/// Allocates pages, stores their frame numbers in `frames` and returns how many it allocated.
+/// Allocates pages, stores their frame numbers in `frames`, which must be all zero, and returns how
+/// many it allocated. The other elements stay zero.
 /// Memory that the host cannot spare is allocated only if the tier is below its floor
 /// (`below_floor`).
 pub(crate) fn allocate(frames: &mut [u64], below_floor: bool) -> usize {

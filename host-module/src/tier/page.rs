@@ -33,22 +33,13 @@ impl Page {
     /// Fills `pages` with new pages while the host can spare memory or the tier is below its floor,
     /// and returns their number.
     pub(crate) fn allocate(pages: &mut [Option<Self>], below_floor: bool) -> usize {
-        const CHUNK: usize = 64;
-        let mut total = 0;
-        for chunk in pages.chunks_mut(CHUNK) {
-            let mut frames = [0; CHUNK];
-            let wanted = chunk.len();
-            let got = page::allocate(&mut frames[..wanted], below_floor);
-            for (page, frame) in chunk.iter_mut().zip(&frames[..got]) {
-                // INVARIANT: It was just allocated and is known to no other task.
-                *page = NonZeroU64::new(*frame).map(Self);
-            }
-            total += got;
-            if got < wanted {
-                break;
-            }
-        }
-        total
+        pages.fill_with(|| None);
+        // SAFETY: An absent page is zero, and a page in memory its frame number (`repr(transparent)`
+        // over a number that is not zero), so that an option of it has the layout of a number.
+        // INVARIANT: The frames were just allocated and are known to no other task.
+        let frames: &mut [u64] =
+            unsafe { core::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), pages.len()) };
+        page::allocate(frames, below_floor)
     }
 
     /// Returns `count` pages of the stock, or new ones, if the host can spare memory for all of

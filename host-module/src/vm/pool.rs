@@ -23,6 +23,10 @@ use kernel::sync::{new_spinlock, SpinLock};
 #[pin_data]
 pub(crate) struct Pool {
     live: Atomic<bool>,
+    /// The weights with which the tiers are divided. They follow from the settings, and each call
+    /// reads them.
+    share: Atomic<u32>,
+    ssd_share: Atomic<u32>,
     weight: Atomic<u32>,
     /// Weight in the SSD tier, or [`SAME_WEIGHT`].
     ssd_weight: Atomic<u32>,
@@ -62,6 +66,8 @@ impl Pool {
     pub(crate) fn new(log: impl PinInit<Log>) -> impl PinInit<Self> {
         pin_init!(Self {
             live: Atomic::new(false),
+            share: Atomic::new(0),
+            ssd_share: Atomic::new(0),
             weight: Atomic::new(0),
             ssd_weight: Atomic::new(0),
             store: Atomic::new(Store::None as u32),
@@ -124,6 +130,8 @@ impl Pool {
     /// Makes the pool not live. The caller is responsible for its pages.
     pub(crate) fn end(&self) {
         self.live.store(false, Relaxed);
+        self.share.store(0, Relaxed);
+        self.ssd_share.store(0, Relaxed);
         self.weight.store(0, Relaxed);
         self.ssd_weight.store(0, Relaxed);
     }
@@ -156,12 +164,12 @@ impl Pool {
 
     /// Returns the weight with which the memory tier is divided.
     pub(crate) fn share(&self) -> u32 {
-        self.settings().share()
+        self.share.load(Relaxed)
     }
 
     /// Returns the weight with which the SSD tier is divided.
     pub(crate) fn ssd_share(&self) -> u32 {
-        self.settings().ssd_share()
+        self.ssd_share.load(Relaxed)
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -179,6 +187,8 @@ impl Pool {
         self.store.store(settings.store as u32, Relaxed);
         self.policy.store(settings.policy as u32, Relaxed);
         self.ssd_admit.store(settings.ssd_admit as u32, Relaxed);
+        self.share.store(settings.share(), Relaxed);
+        self.ssd_share.store(settings.ssd_share(), Relaxed);
     }
 
     pub(crate) fn name(&self) -> Name {
