@@ -14,6 +14,7 @@ struct kvm;
 /* Registers of a call, in the order of ddabi/src/hypercall.rs. */
 struct dd_call {
 	struct kvm *kvm;
+	u64 key;		/* identifies the VM */
 	u64 gpa;		/* rbx */
 	u64 zero[3];		/* rcx, rdx, rsi */
 	u32 vcpus;		/* of the VM */
@@ -24,8 +25,8 @@ struct dd_call {
 
 /* Called by a vCPU's thread; may sleep. */
 u64 dd_host_call(const struct dd_call *call);
-/* Called when a VM has no more users; does not sleep. */
-void dd_host_vm_gone(struct kvm *kvm);
+/* Called with the key of a VM that has no more users; does not sleep. */
+void dd_host_vm_gone(u64 key);
 /* Called by memory reclaim, the OOM notifier and the background evictor; may sleep. */
 unsigned long dd_host_shrinkable(int nid);
 unsigned long dd_host_shrink(unsigned long pages, int nid);

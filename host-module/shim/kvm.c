@@ -27,6 +27,18 @@ static u64 dd_number __read_mostly;
 static DEFINE_PER_CPU(long, dd_inside);
 
 /*
+ * Returns a number that identifies a VM while it exists. No two VMs begin in the
+ * same page. The module looks up each caller by this number in an xarray, whose
+ * depth depends on the highest bit of its indices: the address itself would take
+ * eleven levels, this number takes six (eight with five-level page tables).
+ */
+static u64 dd_kvm_key(const struct kvm *kvm)
+{
+	static_assert(sizeof(struct kvm) >= PAGE_SIZE);
+	return ((unsigned long)kvm - PAGE_OFFSET) >> PAGE_SHIFT;
+}
+
+/*
  * Replaces ____kvm_emulate_hypercall() for the hypercall number of DoubleDecker.
  * It leaves the vCPU in the state in which the original leaves it after a call
  * that it has handled, but does not pass the tracepoint kvm_hypercall, because
@@ -37,6 +49,7 @@ static int dd_kvm_hypercall(struct kvm_vcpu *vcpu, int cpl,
 {
 	struct dd_call call = {
 		.kvm = vcpu->kvm,
+		.key = dd_kvm_key(vcpu->kvm),
 		.gpa = vcpu->arch.regs[VCPU_REGS_RBX],
 		.zero = {
 			vcpu->arch.regs[VCPU_REGS_RCX],
@@ -78,7 +91,7 @@ static void dd_kvm_on_hypercall(struct ftrace_regs *fregs, unsigned long parent_
 
 static void dd_kvm_on_destroy(struct ftrace_regs *fregs, unsigned long parent_ip)
 {
-	dd_host_vm_gone(DD_ARG(fregs, 0));
+	dd_host_vm_gone(dd_kvm_key(DD_ARG(fregs, 0)));
 }
 
 static struct dd_hook dd_hypercall_hook = {

@@ -8,7 +8,6 @@ use crate::ffi::queue;
 use crate::shrinker;
 use crate::state::host;
 use crate::vm::Vm;
-use core::ffi::c_void;
 use ddabi::hypercall::{Outcome, Status};
 use ddcore::host::room::refill;
 use kernel::prelude::*;
@@ -32,16 +31,16 @@ unsafe extern "C" fn dd_host_call(call: *const RawCall) -> u64 {
     }
 }
 
-/// Called by kvm.c, in atomic context, when the last reference to a VM was dropped.
+/// Called by kvm.c, in atomic context, with the key of a VM whose last reference was dropped.
 ///
 /// # Safety
 ///
-/// No vCPU of `kvm` runs or will run.
+/// No vCPU of the VM runs or will run.
 #[no_mangle]
-unsafe extern "C" fn dd_host_vm_gone(kvm: *mut c_void) {
+unsafe extern "C" fn dd_host_vm_gone(key: u64) {
     let Some(host) = host() else { return };
     // SAFETY: By the function's contract.
-    if let Some(vm) = unsafe { host.vms.table().remove(kvm as usize) } {
+    if let Some(vm) = unsafe { host.vms.table().remove(key as usize) } {
         // SAFETY: The queue lives as long as KVM is hooked, and this runs inside a hook.
         let queue = unsafe { queue::queue() };
         // It is not queued twice, because it was in the table only once.

@@ -28,6 +28,7 @@ extern "C" {
 #[repr(C)]
 pub(crate) struct RawCall {
     kvm: *mut c_void,
+    key: u64,
     pub(crate) gpa: u64,
     pub(crate) zero: [u64; 3],
     /// The number of vCPUs of the VM.
@@ -64,6 +65,7 @@ impl Fault {
 /// reference to it, and holds `kvm->srcu`.
 pub(crate) struct CallingVm<'a> {
     kvm: *mut c_void,
+    key: u64,
     vcpus: u32,
     _call: PhantomData<&'a RawCall>,
 }
@@ -78,6 +80,7 @@ impl<'a> CallingVm<'a> {
         // INVARIANT: By the function's contract.
         Self {
             kvm: call.kvm,
+            key: call.key,
             vcpus: call.vcpus,
             _call: PhantomData,
         }
@@ -85,9 +88,9 @@ impl<'a> CallingVm<'a> {
 }
 
 impl CallingVm<'_> {
-    /// Returns the address by which the VM is registered. It is never dereferenced.
-    pub(super) fn identity(&self) -> usize {
-        self.kvm as usize
+    /// Returns the number that identifies the VM while it exists.
+    pub(super) const fn key(&self) -> usize {
+        self.key as usize
     }
 
     /// Returns the number of its vCPUs.

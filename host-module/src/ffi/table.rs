@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Values indexed by the address of `struct kvm`, in an xarray.
+//! Values indexed by the key of a VM (`dd_kvm_key` in `shim/kvm.c`), in an xarray.
 
 use super::kvm::CallingVm;
 use core::marker::PhantomData;
@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-/// A table that maps a `struct kvm` to a value. It is read without a lock.
+/// A table that maps a VM to a value. It is read without a lock.
 ///
 /// # Invariants
 ///
@@ -39,7 +39,7 @@ impl<V: Send + Sync> VmTable<V> {
     /// Returns the value of the calling VM, if it is registered.
     pub(crate) fn find<'a>(&self, guest: &'a CallingVm<'_>) -> Option<&'a V> {
         // SAFETY: The xarray is initialised by the type invariants.
-        let entry = unsafe { bindings::xa_load(self.xa.get(), guest.identity()) };
+        let entry = unsafe { bindings::xa_load(self.xa.get(), guest.key()) };
         // SAFETY: By the type invariants it is null or an `Arc<V>`, and by the contract of `remove`
         // the table keeps it while a `CallingVm` of the VM lives.
         unsafe { entry.cast::<V>().as_ref() }
@@ -52,7 +52,7 @@ impl<V: Send + Sync> VmTable<V> {
         let old = unsafe {
             bindings::xa_store(
                 self.xa.get(),
-                guest.identity(),
+                guest.key(),
                 entry.cast(),
                 bindings::GFP_KERNEL | bindings::__GFP_NOWARN,
             )
@@ -71,9 +71,9 @@ impl<V: Send + Sync> VmTable<V> {
     /// # Safety
     ///
     /// No [`CallingVm`] of this VM exists or will.
-    pub(crate) unsafe fn remove(&self, kvm: usize) -> Option<Arc<V>> {
+    pub(crate) unsafe fn remove(&self, key: usize) -> Option<Arc<V>> {
         // SAFETY: The xarray is initialised by the type invariants.
-        let entry = unsafe { bindings::xa_erase(self.xa.get(), kvm) };
+        let entry = unsafe { bindings::xa_erase(self.xa.get(), key) };
         // SAFETY: By the type invariants, and it is no longer in the table.
         (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<V>()) })
     }
@@ -84,17 +84,17 @@ impl<V: Send + Sync> VmTable<V> {
     ///
     /// No [`CallingVm`] exists or will.
     unsafe fn clear(&self) {
-        let mut kvm = 0;
+        let mut key = 0;
         loop {
             // SAFETY: The xarray is initialised by the type invariants.
             let entry = unsafe {
-                bindings::xa_find(self.xa.get(), &mut kvm, usize::MAX, bindings::XA_PRESENT)
+                bindings::xa_find(self.xa.get(), &mut key, usize::MAX, bindings::XA_PRESENT)
             };
             if entry.is_null() {
                 return;
             }
             // SAFETY: By the function's contract.
-            drop(unsafe { self.remove(kvm) });
+            drop(unsafe { self.remove(key) });
         }
     }
 }
