@@ -35,6 +35,7 @@ impl Seed {
     }
 }
 
+#[inline]
 const fn absorb(mut state: [u64; 4], word: u64) -> [u64; 4] {
     state[3] ^= word;
     state = round(state);
@@ -42,6 +43,7 @@ const fn absorb(mut state: [u64; 4], word: u64) -> [u64; 4] {
     state
 }
 
+#[inline]
 const fn round([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
     a = a.wrapping_add(b);
     b = b.rotate_left(13) ^ a;

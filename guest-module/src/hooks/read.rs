@@ -15,7 +15,7 @@ use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::host::call::{parts, Deferral, MOST_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
-use core::iter::once;
+use core::iter::{from_fn, once};
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
 use ddabi::request::{Run, MAX_PAGES};
@@ -26,6 +26,8 @@ use kernel::time::{Instant, Monotonic};
 /// Maximum number of folios of a window that are planned together. One call has room for all of
 /// them.
 const MAX_FOLIOS: usize = 64;
+/// Maximum number of pages of a window whose folios are planned in an array of this size.
+const FEW_FOLIOS: u32 = 4;
 /// Readahead window, in pages, of a sequential read that the host serves. A large window spreads
 /// the cost of an exit over more pages.
 const WIDE_WINDOW: u32 = 256;
@@ -122,24 +124,20 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
     let mut route = None;
     loop {
         let (index, left) = window.rest();
-        if left == 0 {
-            break;
-        }
-        let mut plan = [Planned::default(); MAX_FOLIOS];
-        let count = plan_window(state, &source, window, (index, left), &mut plan, &mut route);
-        let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
-            // This cannot happen, because a window is full of folios. The filesystem reads the
-            // remaining pages.
-            window.read(index, left);
-            window.consume(left);
-            return;
+        // Clearing the large plan takes longer than all else that a read of a page does here.
+        let all = match left {
+            0 => break,
+            1..=FEW_FOLIOS => {
+                let mut plan = [Planned::default(); FEW_FOLIOS as usize];
+                read_part(state, &source, window, (index, left), &mut plan, &mut route)
+            }
+            _ => {
+                let mut plan = [Planned::default(); MAX_FOLIOS];
+                read_part(state, &source, window, (index, left), &mut plan, &mut route)
+            }
         };
-        if plan.iter().any(|planned| planned.ask) {
-            fetch(state, source.file, plan);
-        }
-        record_reads(state, &source.file, plan, route);
-        all_hit &= plan.iter().all(|planned| planned.hit);
-        finish_reads(window, plan);
+        let Some(all) = all else { return };
+        all_hit &= all;
     }
     let next = start + u64::from(pages);
     let follow = all_hit && state.map.present_run(&source.file, next, WIDEN_AFTER) == WIDEN_AFTER;
@@ -148,6 +146,32 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
     } else if !all_hit {
         window.widen(0);
     }
+}
+
+/// Reads the next folios of a window, as many as the plan has room for. Returns whether the host had
+/// all of them, or `None` if the filesystem has read the whole window.
+fn read_part(
+    state: &State,
+    source: &Source,
+    window: &mut Window<'_>,
+    (index, left): (u64, u32),
+    plan: &mut [Planned],
+    route: &mut Option<Route>,
+) -> Option<bool> {
+    let count = plan_window(state, source, window, (index, left), plan, route);
+    let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
+        // This cannot happen, because a window is full of folios. The filesystem reads the
+        // remaining pages.
+        window.read(index, left);
+        window.consume(left);
+        return None;
+    };
+    if plan.iter().any(|planned| planned.ask) {
+        fetch(state, source.file, plan);
+    }
+    record_reads(state, &source.file, plan, *route);
+    finish_reads(window, plan);
+    Some(plan.iter().all(|planned| planned.hit))
 }
 
 /// Plans the next folios of a window and claims those that the host may hold. Returns their number.
@@ -414,20 +438,25 @@ fn get_once(
     }
     count!(state, get_calls);
     let round = state.send(&mut call, Operation::Get, session).map(|_| {
-        let runs = (0..u64::BITS).filter(|n| asked & 1 << n != 0).enumerate();
-        let bits = |which: &dyn Fn(usize) -> bool| {
-            let runs = runs.clone().filter(|(at, _)| which(*at));
-            runs.fold(0, |bits, (_, n)| bits | 1 << n)
-        };
-        Round {
-            hits: bits(&|at| call.succeeded(at)),
-            retained: bits(&|at| call.is_retained(at)),
-            unknown: match call.is_answered() {
-                true => bits(&|at| call.is_reading(at)),
-                false => asked,
-            },
+        let is_answered = call.is_answered();
+        let mut round = Round {
+            hits: 0,
+            retained: 0,
+            unknown: if is_answered { 0 } else { asked },
             deferral: call.deferral(),
+        };
+        for (at, bit) in bits(asked).enumerate() {
+            if call.succeeded(at) {
+                round.hits |= bit;
+            }
+            if call.is_retained(at) {
+                round.retained |= bit;
+            }
+            if is_answered && call.is_reading(at) {
+                round.unknown |= bit;
+            }
         }
+        round
     });
     drop(call);
     if tracepoints::get_is_on() {
@@ -435,6 +464,15 @@ fn get_once(
         trace(runs, (asked, hits), nanoseconds_since(start));
     }
     round
+}
+
+/// Returns the bits that are set in a mask, from the lowest to the highest.
+fn bits(mut mask: u64) -> impl Iterator<Item = u64> {
+    from_fn(move || {
+        let bit = mask & mask.wrapping_neg();
+        mask ^= bit;
+        (bit != 0).then_some(bit)
+    })
 }
 
 /// Passes the tracepoint of a call for those of the runs whose bit is set in `asked`; `hits` has a

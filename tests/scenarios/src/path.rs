@@ -70,8 +70,8 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
         site.run(sequential)?;
     }
     let [put, got] = site.count(sequential)?;
-    let mut targets = Vec::from(put.targets("put in runs", (16.0, 128.0), [2250.0, 2450.0])?);
-    targets.extend(got.targets("got in runs", (16.0, 128.0), [1150.0, 1350.0])?);
+    let mut targets = Vec::from(put.targets("put in runs", (16.0, 128.0), [2200.0, 2400.0])?);
+    targets.extend(got.targets("got in runs", (16.0, 128.0), [1100.0, 1300.0])?);
 
     // Pages that are read in an order without neighbours are folios of their own, and are requested
     // one by one. `drop_caches` removes one folio after the other.
@@ -90,8 +90,8 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     }
     let [put, _] = site.count(drop)?;
     let [_, got] = site.count(&page_by_page)?;
-    targets.extend(put.targets("put by itself", (1.0, 1.2), [12900.0, 20800.0])?);
-    targets.extend(got.targets("got by itself", (1.0, 1.2), [6800.0, 16000.0])?);
+    targets.extend(put.targets("put by itself", (1.0, 1.2), [9800.0, 17400.0])?);
+    targets.extend(got.targets("got by itself", (1.0, 1.2), [6150.0, 15900.0])?);
     accounting::check(stage.host())?;
     Ok(targets)
 }
