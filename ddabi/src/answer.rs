@@ -9,9 +9,9 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const ANSWER_MAGIC: u32 = u32::from_le_bytes(*b"DDAN");
 
 /// Flag of the answer to a Flush or a Migrate that needs more work than one call may do. The guest
-/// may repeat the request, in which case the host continues where it stopped, or not. The result of
-/// a range of a Flush is 1 if all its pages were flushed; only the remaining ranges are repeated,
-/// unchanged.
+/// may repeat the request, and the host then continues where it stopped; the guest need not repeat
+/// it. The result of a range of a Flush is 1 if all its pages were flushed; only the remaining
+/// ranges are repeated, unchanged.
 pub const UNFINISHED: u32 = 1;
 
 /// Flag of the answer to a Put or a Get: the SSD tier has pages of the VM, and keeps those that it

@@ -29,10 +29,10 @@ pub(crate) struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  ddctl doctor              what is missing on this machine
-  ddctl top                 VMs and containers, as they change
-  ddctl stats --watch 2     the same as a table, every two seconds
-  ddctl set-weight web 200  a larger share for VM web
+  ddctl doctor              check what this machine lacks
+  ddctl top                 watch VMs and containers
+  ddctl stats --watch 2     print a table of them every two seconds
+  ddctl set-weight web 200  set the weight of VM web
 
 Exit codes:
   0 success, 1 failed check or other failure, 2 usage error,

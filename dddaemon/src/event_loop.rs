@@ -20,7 +20,8 @@ pub enum Request {
 
 /// Runs a task to its end, with at most `blocking_threads` threads for calls that block.
 pub fn run<T>(blocking_threads: usize, task: impl Future<Output = Result<T>>) -> Result<T> {
-    /// The longest wait for blocking threads at the end. One of them may be in a long call.
+    /// Maximum wait for blocking threads after the task has ended. One of them may be in a long
+    /// call.
     const PATIENCE: Duration = Duration::from_secs(2);
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()

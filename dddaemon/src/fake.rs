@@ -67,7 +67,7 @@ impl Manager {
     /// Panics if the program cannot be started.
     pub fn start(program: &Path, file: &Path, directory: &Path) -> Self {
         let address = directory.join("notify");
-        // That of an earlier daemon.
+        // An earlier daemon may have left its socket.
         let _ = fs::remove_file(&address);
         let socket = UnixDatagram::bind(&address).expect("a socket");
         let patience = Some(Duration::from_secs(60));
@@ -113,7 +113,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // There is nothing to do if it has ended.
+        // An error means that the daemon has ended already.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }

@@ -21,7 +21,7 @@ use tracing_subscriber::{
     fmt::{MakeWriter, writer::OptionalWriter},
 };
 
-/// The most lines of a burst, for warnings and for other lines each.
+/// Maximum number of lines in a burst. Warnings and other lines are counted separately.
 const BURST: u32 = 500;
 /// After a burst, one line is allowed in this time.
 const EACH: Duration = Duration::from_millis(500);

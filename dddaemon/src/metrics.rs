@@ -33,9 +33,9 @@ pub type Write<R> = fn(&R, &mut Page);
 /// Path of the page.
 const PATH: &str = "/metrics";
 
-/// The longest time of a scrape.
+/// Maximum time of a scrape.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The most scrapes at a time.
+/// Maximum number of concurrent scrapes.
 const MOST_SCRAPES: usize = 4;
 
 /// A connection that is being served.

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::watch};
 
-/// The longest time for Prometheus to start and to scrape.
+/// Maximum time for Prometheus to start and to scrape.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the linter's complaints about a page.
@@ -104,7 +104,7 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // There is nothing to do if it has ended.
+        // An error means that Prometheus has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

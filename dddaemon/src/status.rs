@@ -33,7 +33,7 @@ pub struct Socket {
 
 /// A reader is disconnected if it does not accept a report within this time.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most readers at a time: the watch receivers of the sockets and of the metrics page.
+/// Maximum number of receivers of reports: the readers of the sockets, and the metrics page.
 const MOST_READERS: usize = 16;
 
 impl Socket {
@@ -67,7 +67,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // There is nothing to do if it is gone.
+        // An error means that the file is gone already.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -28,12 +28,13 @@ pub struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  ddhostd check    what is wrong with the file
-  ddhostd dry-run  what would be changed
-  ddhostd status   which settings are in force
+  ddhostd check    report errors in the file
+  ddhostd dry-run  show what the daemon would change
+  ddhostd status   show which settings are in force
 
 Exit codes:
-  0 success, 1 wrong file, unhealthy daemon or other failure, 2 usage error,
+  0 success, 1 errors in the file, a setting that is not in force, or other
+  failure, 2 usage error,
   3 module not loaded, 4 no permission, 5 daemon not running,
   6 version mismatch, 7 refused by the kernel";
 
@@ -68,7 +69,7 @@ pub enum Command {
         #[arg(long, value_name = "FILE", default_value = config::PATH)]
         config: PathBuf,
     },
-    /// Check a configuration file and print its problems with their places
+    /// Check a configuration file and print its errors with line and column
     #[command(after_help = CHECK)]
     Check {
         /// Configuration file

@@ -61,8 +61,9 @@ struct dd_disk *dd_disk_open(const char *path, u64 *pages)
 	if (!disk)
 		return ERR_PTR(-ENOMEM);
 	/*
-	 * A task of the module's other queue may drop the last reference and wait
-	 * for this one. It must make progress without memory, as that one does.
+	 * Work on the queue "doubledecker" (queue.c) may drop the last reference to
+	 * the device, and then waits for "doubledecker_read". Both queues have
+	 * WQ_MEM_RECLAIM, so that both make progress when the host has no memory.
 	 */
 	disk->readers = alloc_workqueue("doubledecker_read",
 					WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, DD_READERS);

@@ -40,8 +40,8 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::task::Task;
 use kernel::workqueue::{impl_has_work, new_work, Work};
 
-/// Means that the administrator has set no weight in the SSD tier, so that it equals that in the
-/// memory tier.
+/// Value of `ssd_weight` until the administrator sets it: the weight equals that in the memory
+/// tier.
 const SAME: u32 = u32::MAX;
 
 /// A VM, from its first registration until KVM destroys it.

@@ -27,12 +27,12 @@ pub struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  policyd check    what is wrong with the file, and what the machine lacks
-  policyd dry-run  what would be changed
-  policyd explain  which targets are met, and why not
+  policyd check    report errors in the file, and what the machine lacks
+  policyd dry-run  show what the daemon would change
+  policyd explain  show which targets are missed, and the reasons
 
 Exit codes:
-  0 success, 1 wrong file or other failure, 2 usage error,
+  0 success, 1 errors in the file or other failure, 2 usage error,
   3 the machine is not ready for the file (check), or a target or a floor of the
   file cannot be met (dry-run)";
 
@@ -86,7 +86,7 @@ pub enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Explain the share of each container, its need, and which targets cannot be met
+    /// Show the share and the need of each container, and which targets cannot be met
     #[command(after_help = EXPLAIN)]
     Explain {
         /// Show only containers whose name or cgroup contains this text

@@ -11,7 +11,7 @@ use crate::request::Range;
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::request::{Run, MAX_PAGES};
 
-/// Frees pages of a range until the call has reached its limit of effort.
+/// Frees the pages of a range, until `effort` is used up.
 pub fn flush<S: Session>(
     session: &S,
     range: &Range,

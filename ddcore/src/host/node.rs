@@ -11,28 +11,29 @@
 
 use crate::number::Number;
 
-/// Nodes that are distinguished. Pages of further nodes are not noted.
+/// Maximum number of nodes. Pages on nodes with higher numbers are not noted.
 pub const MAX_NODES: usize = 16;
 
-/// The notes are compared with the pages of the session when a node has another this many.
+/// Each time that a node has this many more pages, the sum of all notes is compared with the number
+/// of pages of the session.
 const STEP: u64 = 1 << 12;
 
-/// Notes of the nodes of pages.
+/// The number of pages that were noted for each node.
 #[derive(Debug)]
 pub struct Nodes<N> {
     pages: [N; MAX_NODES],
 }
 
 impl<N: Number> Nodes<N> {
-    /// Creates notes of no page.
+    /// Creates notes without pages.
     pub fn new() -> Self {
         Self {
             pages: core::array::from_fn(|_| N::new(0)),
         }
     }
 
-    /// Notes `pages` pages on a node, of a session that has `used()` pages. Notes may be lost while
-    /// another processor halves them.
+    /// Notes that a put has stored `pages` pages on a node. `used` returns the number of pages of
+    /// the session. Pages that are noted while another processor halves the notes may be lost.
     pub fn note(&self, node: usize, pages: u64, used: impl FnOnce() -> u64) {
         let Some(there) = self.pages.get(node) else {
             return;

@@ -156,9 +156,9 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
     freed
 }
 
-/// Calls `count` with the counters of the list of each page of a run, to correct them. `owner`
-/// returns for the position of a page the list to which it belonged, or `None` if it does not
-/// count.
+/// Corrects counters: calls `count` once for each page of a run, with the counters of its list.
+/// `owner` maps the position of a page to the list to which the page belonged, or to `None` if its
+/// counters are correct.
 pub fn recount<S: Session>(
     session: &S,
     batch: &mut Batch,

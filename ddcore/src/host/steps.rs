@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Work on all shards of a session that one call may leave unfinished, and another call continues.
-//! It is bounded because the vCPU runs no task of the guest during a call.
+//! Operations on all shards of a session that can take several calls. The work of one call is
+//! bounded, because its vCPU runs no task of the guest during the call. A call that reaches the
+//! bound saves its position in the session, and the next call for the same operation continues
+//! there.
 
 use super::bin::Bin;
 use super::session::Session;
@@ -18,12 +20,12 @@ const EFFORT: u32 = MAX_PAGES;
 /// Cost of a search for a file in a shard that has none of its pages, in units of removed pages.
 const MISS: u32 = 1;
 
-/// The work that a call may still do.
+/// The work that a call may still do, in removed pages.
 #[derive(Debug)]
 pub struct Effort(u32);
 
 impl Effort {
-    /// Returns the effort of a call, which ends after about a millisecond and reports what is done.
+    /// Returns the work that a call may do, which takes about a millisecond.
     pub const fn bounded() -> Self {
         Self(EFFORT)
     }
@@ -37,7 +39,7 @@ impl Effort {
     }
 }
 
-/// Work that takes several calls.
+/// An operation that can take several calls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Work {
     /// A flush of a range.
@@ -46,16 +48,16 @@ pub enum Work {
     Migrate(FileKey, u32),
 }
 
-/// The part of some work that a call has done.
+/// The part of an operation that a call has done.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Part {
     /// Number of pages that were freed or moved.
     pub pages: u64,
-    /// Whether the work is finished, so that the guest need not repeat its call.
+    /// Whether the operation is complete, so that the guest need not repeat its call.
     pub done: bool,
 }
 
-/// Where a call has left its work.
+/// The position at which a call has stopped an operation.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     work: Work,
@@ -63,7 +65,7 @@ struct Progress {
     cursor: Cursor,
 }
 
-/// The work of each kind that the last call of a session has left unfinished.
+/// The operation of each kind that the last call of this kind in a session has not completed.
 #[derive(Debug)]
 pub struct Unfinished {
     flush: Option<Progress>,
@@ -71,7 +73,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Returns a value without any work.
+    /// Returns a value without operations.
     pub const fn new() -> Self {
         Self {
             flush: None,
@@ -86,7 +88,8 @@ impl Unfinished {
         }
     }
 
-    /// Returns the shard and the position in it at which the work goes on.
+    /// Removes and returns the position of an operation: a shard, and the cursor in it. The
+    /// position of an operation that was not saved is the beginning.
     fn take(&mut self, work: &Work) -> (usize, Cursor) {
         let left = self.of_kind(work).take().filter(|left| left.work == *work);
         left.map_or((0, Cursor::default()), |left| (left.shard, left.cursor))
@@ -107,10 +110,10 @@ impl Default for Unfinished {
     }
 }
 
-/// Processes one shard after the other in steps, beginning where the last call with this work
-/// ended. If the calling task is killed, it returns after the current step, because the pages are
-/// freed together with the VM. The result has the number of pages that the steps have put into
-/// their bins.
+/// Calls `step` on one shard after the other, from the position at which the last call for the same
+/// operation has stopped, until `effort` is used up. If the calling task is being killed, this
+/// returns after the current step, because the pages are freed together with the VM. The result has
+/// the number of pages that the steps have put into their bins.
 pub(super) fn in_steps<S: Session>(
     session: &S,
     work: Work,

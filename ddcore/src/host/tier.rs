@@ -22,12 +22,12 @@ pub const MAX_BATCH: u32 = 1 << 14;
 /// unless the administrator sets another number.
 const RESERVE_PART: u64 = 64;
 
-/// Pages are promoted while more than this many pages are free, or more than a part of the tier if
-/// that is less, unless the administrator sets another number. These are 64 MiB, as in the thesis
-/// (equation 5.2).
+/// Pages are promoted while more than this many pages of the tier are free, or more than one in
+/// [`VACANCY_PART`] if that is less, unless the administrator sets another number. The constant is
+/// 64 MiB, as in the thesis (equation 5.2).
 const VACANCY: u64 = 1 << 14;
 
-/// The part of the tier for [`VACANCY`]: one page in this many.
+/// See [`VACANCY`].
 const VACANCY_PART: u64 = 4;
 
 /// Time between two searches for pages to promote, in milliseconds.

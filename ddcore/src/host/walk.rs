@@ -128,8 +128,7 @@ pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
     (0..session.shards()).map(empty).sum()
 }
 
-/// Moves pages of a file to a pool, where they keep their class, until the call has reached its
-/// limit of effort.
+/// Moves the pages of a file to a pool, where they keep their class, until `effort` is used up.
 pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32, effort: &mut Effort) -> Part {
     let mut moved = 0;
     let now = session.now();

@@ -246,8 +246,10 @@ impl<S: Storage> Index<S> {
         self.added(Sum::new(part.list, handles.len() as u64));
     }
 
-    /// Returns the block that can take pages with handles like this one, of a list and with a
-    /// stamp, among one and those of the same name behind it, or [`NONE`].
+    /// Returns the first block that can take pages with this handle and stamp in a list, or
+    /// [`NONE`]. The search begins with block `number` and continues with the following blocks of
+    /// the same name. A block can take only handles that have its upper bits, and only places of
+    /// one stamp.
     fn find_alike(&self, mut number: u32, list: u16, stamp: u64, handle: u64) -> u32 {
         let has_stamp =
             |block: &Block| (self.stamp(block.position()) ^ stamp) & ((1 << STAMP_BITS) - 1) == 0;

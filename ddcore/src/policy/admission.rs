@@ -30,7 +30,7 @@ pub enum Verdict {
     Refuse(Refusal),
 }
 
-/// The guest's half for one pool.
+/// The guest's half of a policy, for one pool.
 ///
 /// `W` is memory for the words of the sketch (see [`super::sketch::words`]), `C` for the cells of
 /// the shadow (three for each block of the small caches; choices are good with 12 288 cells and

@@ -9,17 +9,17 @@
 
 use crate::number::Number;
 
-/// A second in nanoseconds. A budget that was not used in a second may be used in the next one.
+/// A second in nanoseconds, and the length of a burst: the pages of one second, which may be
+/// written at once after a pause.
 const SECOND: u64 = 1_000_000_000;
 
-/// The part of a burst that is reserved for VMs that have not spent their shares. A burst is as
-/// much as is written in a second, and may be written at once after a pause. Each of these VMs may
-/// write its share of the reserve. VMs that have spent their shares may only use the rest of the
-/// burst, and therefore never delay them.
+/// The part of a burst that is reserved for VMs that have not spent their shares, in nanoseconds.
+/// Each of these VMs may write its share of the reserve. A VM that has spent its share may use only
+/// the rest of the burst, and therefore does not delay the others.
 const KEPT: u64 = SECOND / 2;
 
-/// The part of a VM's reserve that is reserved for containers that have not spent their parts of
-/// the VM's share. Each of these containers may write its part of it.
+/// The part of the VM's reserve that is reserved for containers that have not spent their parts of
+/// the VM's share, in nanoseconds. Each of these containers may write its part of this reserve.
 const KEPT_OF_SHARE: u64 = KEPT / 2;
 
 /// A rate of pages. Processors share it without a lock.
@@ -31,8 +31,8 @@ pub struct Budget<N> {
     spent_until: N,
 }
 
-/// What one of several writers has spent of a budget, or a container of the share of its VM. A
-/// writer may use what the others leave, but cannot take their shares.
+/// What a VM has spent of its share of a budget, or a container of its part of the VM's share. A
+/// writer may also use what other writers leave, but cannot take their shares.
 #[derive(Debug)]
 pub struct Spending<N> {
     /// The time, in nanoseconds, until which the pages of the writer use up its share.
@@ -127,8 +127,8 @@ impl<N: Number> Budget<N> {
         self.page_ns.swap(SECOND.checked_div(pages).unwrap_or(0));
     }
 
-    /// Takes back what [`Budget::spend`] has returned, because the pages are not written. They
-    /// still count as spent by their writer.
+    /// Returns the cost of pages, as [`Budget::spend`] returned it, to the budget, because the
+    /// pages are not written. Their writers are still charged for them.
     pub fn give_back(&self, cost: u64) {
         loop {
             let before = self.spent_until.load();

@@ -11,7 +11,7 @@ use crate::number::Number;
 /// A read may take this many times the average.
 const PATIENCE: u64 = 8;
 
-/// Least time in microseconds that a read may take, unless the administrator allows less.
+/// Minimum of the time in microseconds that a read may take, unless the administrator allows less.
 const LEAST_US: u64 = 1000;
 
 /// The last read contributes one part in this many to the average.

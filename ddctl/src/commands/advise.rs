@@ -16,8 +16,8 @@ use std::fmt::Write;
 /// Suggest changes of weights and sizes, and estimate their effects
 ///
 /// In a guest, compares the weights of the containers with those that their hit-ratio curves
-/// suggest. A host has no such curves, so that hit ratios, evictions and refusals are examined.
-/// Nothing is changed.
+/// suggest. A host has no such curves; there, advice is based on hit ratios, evictions and
+/// refusals. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

@@ -17,8 +17,8 @@ use std::fmt::Write;
 
 /// Print events until interrupted or until the module is unloaded
 ///
-/// On a host: VMs and pools that come and go. In a guest: hosts that are found and lost. With
-/// --json, prints one object per line.
+/// On a host, the events are VMs and pools that come and go; in a guest, hosts that are found and
+/// lost. With --json, prints one object per line.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

@@ -24,8 +24,8 @@ use ddnl::FlushTarget;
     "\n  ddctl flush --all",
 ))]
 pub(crate) struct Arguments {
-    /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
-    /// in a guest, a container by name or number
+    /// On a host, a VM by number, process id, name or uuid, optionally with one of its
+    /// containers; in a guest, a container by name or number
     #[arg(value_name = "VM[/CONTAINER]", required_unless_present = "all")]
     target: Option<String>,
     /// Drop the pages of all VMs (host) or of this whole VM (guest)

@@ -20,9 +20,9 @@ use std::{
     time::Duration,
 };
 
-/// Show the targets of containers and the figures that they reach, as policyd reports them (guest)
+/// Show the targets and measurements of containers, as policyd reports them (guest)
 ///
-/// Asks the running daemon. `policyd explain` shows more about each container.
+/// Reads the report of the running daemon. `policyd explain` shows more about each container.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

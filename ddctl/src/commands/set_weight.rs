@@ -23,14 +23,14 @@ use ddvm::{Editor, config::Weights, selector::Pattern};
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
-    "\n  ddctl set-weight web 200            on a host: VM web",
-    "\n  ddctl set-weight web mail 70 --save  on a host: two VMs, and keep it",
-    "\n  ddctl set-weight db 70 --save --later  on a host: a VM that may not be running",
+    "\n  ddctl set-weight nginx 300             in a guest: container nginx",
+    "\n  ddctl set-weight web 200               on a host: VM web",
+    "\n  ddctl set-weight web mail 70 --save    on a host: two VMs, permanently",
+    "\n  ddctl set-weight db 70 --save --later  on a host: also if VM db is not running",
     "\n  ddctl set-weight db 70 --save --cgroup /machine.slice  only a VM of libvirt",
-    "\n  ddctl set-weight nginx 300           in a guest: container nginx",
 ))]
 pub(crate) struct Arguments {
-    /// VM by number, process, name or uuid (host), or container by name or number (guest)
+    /// VM by number, process id, name or uuid (host), or container by name or number (guest)
     #[arg(required = true, value_name = "TARGET", allow_negative_numbers = true)]
     targets: Vec<String>,
     /// Weight from 0 to 10000
@@ -42,13 +42,13 @@ pub(crate) struct Arguments {
     /// Make the weight permanent: write it into /etc/doubledecker/host.toml for ddhostd (host)
     #[arg(long)]
     save: bool,
-    /// Take names of VMs that are not registered, too: they get the weight when they register
+    /// Accept names of VMs that are not registered: they get the weight when they register
     #[arg(long, requires = "save")]
     later: bool,
-    /// Take only VMs in this cgroup, and write it into the file beside their names
+    /// Accept only VMs in this cgroup, and write the cgroup into the file beside their names
     ///
-    /// Any user who may open /dev/kvm can start a VM with the name of another one, but cannot
-    /// choose its cgroup. The cgroup is a path below the root of cgroup v2, or a pattern.
+    /// Any user who may open /dev/kvm can start a VM with the name of another user's VM, but not
+    /// in the cgroup of that VM. The cgroup is a path below the root of cgroup v2, or a pattern.
     #[arg(long, value_name = "CGROUP", requires = "save", value_parser = Pattern::cgroup)]
     cgroup: Option<Pattern>,
 }

@@ -21,8 +21,9 @@ use serde::Serialize;
 
 /// Find the best weights and policies for recorded traces
 ///
-/// Replays block traces (CSV with the columns op, size and lbn, optionally compressed by gzip) with
-/// the cache's own decisions. No module is needed. Each trace stands for a container.
+/// Replays block traces (CSV with the columns op, size and lbn, optionally compressed by gzip)
+/// through the code that takes the cache's decisions. No module is needed. Each trace stands for a
+/// container that is alone in its guest.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

@@ -56,7 +56,7 @@ pub(crate) struct AddArguments {
     /// Limit of writes to the device, as for `ddctl ssd set`; without it, writes are not limited
     #[arg(long, value_name = "RATE", value_parser = rate)]
     write_budget: Option<Rate>,
-    /// Keep it: write it into /etc/doubledecker/host.toml for ddhostd
+    /// Make the device permanent: write it into /etc/doubledecker/host.toml for ddhostd
     #[arg(long, conflicts_with = "force")]
     save: bool,
 }
@@ -91,8 +91,7 @@ pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
-/// The deadline, the place where readers wait, and whether pages are retained apply to all devices,
-/// and a write budget to one device.
+/// The deadline, --wait and --retain apply to all devices, and a write budget to one device.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
@@ -119,7 +118,7 @@ pub(crate) struct SetArguments {
     /// Limit of writes to the device: bytes a second, like 20M; drive writes a day, like 1dwpd; or
     /// `none`
     ///
-    /// An SSD wears out by writes. Pages beyond the budget are evicted instead of being written.
+    /// Writes wear out an SSD. Pages beyond the budget are evicted or refused instead of written.
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "device")]
     write_budget: Option<Rate>,
     /// Make the settings permanent: write them into /etc/doubledecker/host.toml for ddhostd
@@ -132,18 +131,18 @@ pub(crate) struct SetArguments {
 enum Wait {
     /// In the guest if a read takes 200 microseconds or more on average, in the host otherwise
     Auto,
-    /// In the host, where its vCPU runs no other task
+    /// In the host; the vCPU runs no other task of the guest until the read ends
     Host,
-    /// In the guest, where its vCPU runs other tasks; the read costs a second call
+    /// In the guest; the vCPU runs other tasks, but the read takes a second call
     Guest,
 }
 
 /// Whether a page that a guest reads stays on its device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Retain {
-    /// It stays until its content changes, or until it is evicted
+    /// The page stays until its content changes, or until it is evicted
     On,
-    /// It leaves the device
+    /// The page leaves the device
     Off,
 }
 

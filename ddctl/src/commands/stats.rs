@@ -20,7 +20,7 @@ use ddabi::pool::PoolStats;
 use ddnl::{GuestControl, HostControl, Pool};
 use table::Rates;
 
-/// Show what VMs and containers store, hit and miss
+/// Show use, hits, puts and evictions of VMs and containers
 ///
 /// Shows all VMs and their containers on a host, and all containers in a guest, or only the given
 /// VM or container. A single container is shown with all its counters.
@@ -33,8 +33,8 @@ use table::Rates;
     "\n  ddctl stats nginx --curve  in a guest: hits with other shares",
 ))]
 pub(crate) struct Arguments {
-    /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
-    /// in a guest, a container by name or number
+    /// On a host, a VM by number, process id, name or uuid, optionally with one of its
+    /// containers; in a guest, a container by name or number
     #[arg(value_name = "VM[/CONTAINER]")]
     target: Option<String>,
     /// Show how many hits containers would have with other shares (guest)

@@ -28,9 +28,9 @@ use tar::{Builder, Header};
 ///
 /// The archive has the output of doctor, status, stats, advise and ssd list, the parameters of the
 /// modules, the lines of the kernel log that name them, versions, and the files in
-/// /etc/doubledecker and /etc/modprobe.d that the packages install. It has no other files. Names of
-/// VMs, containers and users' cgroups are part of it, and configuration files are included as they
-/// are: remove passwords from commands and addresses before you pass it on.
+/// /etc/doubledecker and /etc/modprobe.d that the packages install. It has no other files. It
+/// contains the names of VMs, containers and users' cgroups, and unchanged configuration files:
+/// remove passwords from commands and addresses before you send it.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

@@ -16,7 +16,7 @@ use screen::{Input, Screen};
 use signal_hook::low_level::emulate_default_handler;
 use std::time::Duration;
 
-/// Show VMs and containers on the whole terminal, as they change
+/// Show VMs and containers on the whole terminal, and update them
 ///
 /// Shows tiers, hit ratios, bars of use against entitlement and hits per second. On a host it shows
 /// VMs, and the containers of a VM after Enter; in a guest, its containers. The key ? explains all

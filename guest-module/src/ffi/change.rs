@@ -43,7 +43,7 @@ impl Change {
         }
     }
 
-    /// Returns the word for the cause in the tracepoint.
+    /// Returns the name of the cause in the tracepoint.
     pub(crate) fn word(self) -> &'static CStr {
         match self {
             Self::Removed => c"removed",

@@ -11,7 +11,7 @@ use kernel::sync::atomic::{
 
 /// Time until a failed attempt to attach is repeated. It doubles with each failure.
 const FIRST_RETRY: u64 = MINUTE;
-/// The longest time between two attempts.
+/// Maximum time between two attempts.
 const LAST_RETRY: u64 = 32 * MINUTE;
 
 /// The state of the hooks. Only the worker uses it. Times are nanoseconds of [`Schedule::now`].

@@ -204,8 +204,8 @@ impl Caller<'_> {
         })
     }
 
-    /// Counts a put or a get that began at `start` for the pool of its first run, in those
-    /// `counters` of the pool. Returns its duration in nanoseconds.
+    /// Counts a put or a get, which began at `start`, for the pool of its first run. `counters`
+    /// selects the counters of the pool. Returns the duration in nanoseconds.
     pub(super) fn count_batch(
         &self,
         runs: &Runs<'_>,

@@ -42,7 +42,7 @@ impl Source<Page> for Putter<'_, '_> {
     }
 }
 
-/// Returns the word for a refusal in tracepoints. Counters use the same words.
+/// Returns the name of a refusal in tracepoints, which is that of its counter.
 fn reason(refusal: Refusal) -> &'static CStr {
     match refusal {
         Refusal::Off => c"off",

@@ -12,7 +12,8 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 use zerocopy::IntoBytes;
 
-/// Time between two looks at whether a removed device is closed, and their maximum number.
+/// The command that removes a device waits until the device is closed. It checks this at intervals
+/// of [`PAUSE`], at most [`MOST_PAUSES`] times.
 const PAUSE: Delta = Delta::from_millis(1);
 const MOST_PAUSES: u32 = 1000;
 

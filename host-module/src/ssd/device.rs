@@ -54,7 +54,7 @@ const STUCK_MS: u64 = 1000;
 /// Milliseconds between two searches for the pages of a device that has failed.
 const DROP_MS: u64 = 1000;
 
-/// Not a state: no state of the device has been traced yet.
+/// Value of `told` until a state of the device is traced.
 const UNTOLD: u32 = u32::MAX;
 
 /// Number of failed writes after which a device is no longer used.
@@ -589,7 +589,7 @@ impl Device {
     }
 }
 
-/// Returns the word for a state in tracepoints.
+/// Returns the name of a state in tracepoints.
 fn word(state: DeviceState) -> &'static CStr {
     match state {
         DeviceState::Active => c"active",

@@ -19,7 +19,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 /// Rules for registration: the maximum number of VMs, and their initial weight.
 #[derive(Clone, Copy)]
 pub(crate) struct Admission {
-    /// Most VMs at a time.
+    /// Maximum number of registered VMs.
     pub(crate) most: u32,
     /// Weight of a VM until the administrator sets one.
     pub(crate) weight: u32,

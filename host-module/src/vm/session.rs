@@ -43,10 +43,10 @@ use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
-/// An odd number whose multiples differ in all bits.
+/// Multiplier that spreads the index of a page over all bits of a seed. It must be odd.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Notices kept for a VM.
+/// Maximum number of eviction notices that are kept for a VM.
 const NOTICES: usize = 2048;
 
 /// One registration of a guest.
@@ -370,7 +370,7 @@ impl PinnedDrop for Session {
     }
 }
 
-/// Returns the word for the reason of an eviction in tracepoints.
+/// Returns the name of the reason of an eviction in tracepoints.
 fn reason(cause: Cause) -> &'static CStr {
     match cause {
         Cause::Put => c"put",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The documentation that the units of the package name is in the package.
+//! Tests that the package has the documentation to which its units refer (`Documentation=`).
 
 use super::{PROGRAMS, man_pages, manuals};
 use std::{
@@ -51,7 +51,8 @@ impl Package {
     }
 }
 
-/// Returns what is wrong with a place of documentation.
+/// Returns why an entry of `Documentation=` refers to nothing that is installed, or `None` if it is
+/// correct.
 fn wrong(place: &str, package: &Package, pages: &Path) -> Option<String> {
     if let Some(path) = place.strip_prefix("file:") {
         return (!package.has(path)).then(|| format!("{INSTALL} does not install {path}"));

@@ -216,7 +216,8 @@ mod tests {
         }
     }
 
-    /// Returns the numbers of targets, and of those that are missed for want of a figure.
+    /// Returns how many targets there are, and how many of them are missed because nothing was
+    /// measured.
     fn absent(choice: &Choice, samples: &[Sample]) -> (usize, usize) {
         let targets = targets(choice, samples, 1.0, 0.001);
         let absent = targets.iter().filter(|one| one.measured == "not measured");

@@ -15,8 +15,8 @@ use ddnl::{Policy, PoolChange};
 
 /// Choose which of a container's pages to cache
 ///
-/// The policy decides while the container's share is full. Pages that are cached already stay, and
-/// the statistics of the previous policy are discarded.
+/// The policy decides while the container's share is full. Pages that are cached already stay; the
+/// history of the previous policy is discarded.
 #[derive(Args, Debug)]
 #[command(after_help = POLICIES)]
 pub(crate) struct Arguments {

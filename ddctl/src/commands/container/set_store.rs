@@ -16,9 +16,9 @@ use ddnl::{PoolChange, reply::store_word};
 
 /// Choose where a container's pages are cached
 ///
-/// Pages in the memory tier move to the SSD tier in the background if the new store needs that, as
-/// fast as its devices can be written. Pages in the SSD tier stay there until they are read, or, if
-/// the new store has memory, until the memory tier has a lot of room.
+/// With the store `ssd`, pages in the memory tier move to the SSD tier in the background, as fast
+/// as its devices can be written. With `mem` or `hybrid`, pages in the SSD tier stay there until
+/// they are read, or until the memory tier has a lot of room. With `none`, all pages are dropped.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file that is a swap file for a moment.
+//! A file that is used as a swap file and then read again.
 
 use std::{
     fs::{self, File},
@@ -20,8 +20,9 @@ use super::{
 use crate::swap_file::{SwapFile, on_disk, push_out, sign};
 
 impl Worker<'_> {
-    /// Swaps to a file. Pages of it that another task reads meanwhile would be old afterwards, with
-    /// and without the modules.
+    /// Uses a file as a swap file. A task that read the file in the meantime would leave outdated
+    /// pages in the page cache, with and without the modules, so that the lock `quiet` excludes
+    /// such tasks.
     pub(super) fn swap(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
         without_journal(path)?;
         // Blocks must be allocated, and belong to no other file.
