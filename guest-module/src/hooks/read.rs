@@ -148,8 +148,8 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
     }
 }
 
-/// Reads the next folios of a window, as many as the plan has room for. Returns whether the host had
-/// all of them, or `None` if the filesystem has read the whole window.
+/// Reads the next folios of a window, as many as the plan has room for. Returns whether the host
+/// had all of them, or `None` if the filesystem has read the whole window.
 fn read_part(
     state: &State,
     source: &Source,

@@ -34,8 +34,9 @@ impl Page {
     /// and returns their number.
     pub(crate) fn allocate(pages: &mut [Option<Self>], below_floor: bool) -> usize {
         pages.fill_with(|| None);
-        // SAFETY: An absent page is zero, and a page in memory its frame number (`repr(transparent)`
-        // over a number that is not zero), so that an option of it has the layout of a number.
+        // SAFETY: An absent page is zero, and a page in memory its frame number
+        // (`repr(transparent)` over a number that is not zero), so that an option of it has the
+        // layout of a number.
         // INVARIANT: The frames were just allocated and are known to no other task.
         let frames: &mut [u64] =
             unsafe { core::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), pages.len()) };

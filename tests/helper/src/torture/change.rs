@@ -359,10 +359,10 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
 }
 
 /// Does work that writes a file back, a second time if the first one ends with EIO. If a direct
-/// write finds a dirty page in its range when it ends, it has written all data, but the kernel makes
-/// the next `fsync`, `msync` or synchronous write return EIO (`dio_warn_stale_pagecache`). One cause
-/// is that XFS writes shared blocks through the page cache although the write is direct. The error
-/// is reported once and ignored here; if data was lost, the following reads detect it.
+/// write finds a dirty page in its range when it ends, it has written all data, but the kernel
+/// makes the next `fsync`, `msync` or synchronous write return EIO (`dio_warn_stale_pagecache`).
+/// One cause is that XFS writes shared blocks through the page cache although the write is direct.
+/// The error is reported once and ignored here; if data was lost, the following reads detect it.
 fn told_once(work: impl Fn() -> io::Result<()>) -> io::Result<()> {
     match work() {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => work(),
