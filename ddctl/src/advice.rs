@@ -71,16 +71,17 @@ fn refusals(report: &mut AdviceReport, name: &str, stats: &PoolStats) {
                 "The host had no memory for {} % of the pages that {name} offered.",
                 percent(stats.put_refused_memory, offered)
             ),
-            ["ddctl set-capacity SIZE --floor SIZE".to_owned()],
-            "On the host, a capacity that its free memory covers, or a higher floor, ends these \
-             refusals. Each of them costs the guest a copy for nothing.",
+            [],
+            "`ddctl status` on the host shows what it can spare. Fewer VMs there, or a capacity \
+             that it can spare all the time, end these refusals; so does a floor, at the cost of \
+             the host's other memory.",
         );
     }
     if many(stats.put_refused_absent) {
         report.add(
             format!(
-                "The memory of {} % of the pages that {name} offered was swapped out or not yet \
-                 migrated.",
+                "{} % of the pages that {name} offered were not in the host's memory: swapped out, \
+                 or not yet migrated.",
                 percent(stats.put_refused_absent, offered)
             ),
             [],

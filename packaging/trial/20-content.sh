@@ -43,7 +43,7 @@ for program in ddctl ddhostd policyd; do
     bash -n "/usr/share/bash-completion/completions/$program.bash"
 done
 for file in doubledecker-guests.yml doubledecker-hosts.yml doubledecker.json \
-    doubledecker.rules.yml prometheus.yml; do
+    doubledecker.rules.yml prometheus.yml netlink/dd_host.yaml netlink/dd_guest.yaml; do
     [ -s "/usr/share/doubledecker/$file" ] || fail "/usr/share/doubledecker/$file is missing"
 done
 # Problems of other units do not count.

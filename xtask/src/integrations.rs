@@ -148,6 +148,7 @@ mod tests {
             "usr/share/man/man8/ddhostd.8",
             "usr/share/man/man5/host.toml.5",
             "usr/share/doubledecker/doubledecker.json",
+            "usr/share/doubledecker/netlink/dd_host.yaml",
             "usr/share/doubledecker/integrations/libvirt/qemu",
         ] {
             assert!(root.join(path).is_file(), "{path}");

@@ -90,6 +90,8 @@ mod tests {
 
     use super::*;
 
+    const RUNBOOK: &str = "docs/book/troubleshooting.md";
+
     fn text(path: &str) -> String {
         fs::read_to_string(workspace::top().join(path)).unwrap()
     }
@@ -170,8 +172,31 @@ mod tests {
                 cases.iter().any(|case| !fires(&case)),
                 "{alert} always fires"
             );
-            assert!(operations.contains(&format!("| `{alert}` |")), "{alert}");
         }
-        assert_eq!(found(r"\| `(DoubleDecker\w+)` \|", &operations), alerts);
+        assert_eq!(found(r"\| \[`(DoubleDecker\w+)`\]\(", &operations), alerts);
+    }
+
+    /// Who is woken by an alert needs to know what to do: it names a section of the documents.
+    #[test]
+    fn every_alert_has_a_section_that_it_names() {
+        let rules = text("packaging/monitoring/doubledecker.rules.yml");
+        let operations = text("docs/operations.md");
+        let document = text(RUNBOOK);
+        let titles = found("(?m)^### (DoubleDecker\\w+)$", &document);
+        assert_eq!(titles, found(r"alert: (\w+)", &rules));
+        for rule in rules.split("- alert: ").skip(1) {
+            let alert = rule.lines().next().unwrap();
+            let section = format!("{RUNBOOK}#{}", alert.to_lowercase());
+            assert!(rule.contains(&format!("runbook: {section}\n")), "{alert}");
+            let link = section.strip_prefix("docs/").unwrap();
+            assert!(
+                operations.contains(&format!("[`{alert}`]({link})")),
+                "{alert}"
+            );
+            // A heading alone would not help.
+            let (_, after) = document.split_once(&format!("### {alert}\n")).unwrap();
+            let body = after.split("\n#").next().unwrap();
+            assert!(body.split_whitespace().count() > 30, "{alert}: {body}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::{AdviceReport, ENOUGH, percent, refusals};
 use crate::{target::NamedVm, word};
 use ddabi::{genl::Mode, ssd::DeviceState};
 use ddconf::size::show_pages;
-use ddnl::{Device, HostStatus, printable, reply::device_state_word};
+use ddnl::{Device, HostStatus, printable};
 
 /// The state that a host reports.
 pub(crate) struct HostView<'a> {
@@ -28,7 +28,7 @@ pub(crate) fn host(view: &HostView<'_>) -> AdviceReport {
     }
     devices(&mut report, view.devices);
     report.unknown.push(
-        "The host has no miss-ratio curves, so it is not known how many hits another capacity or \
+        "The host has no curves of hits by size, so it is not known how many hits another capacity or \
          another weight would bring. `ddctl advise` in a guest has the curves of its containers."
             .into(),
     );
@@ -60,13 +60,16 @@ fn tier(report: &mut AdviceReport, view: &HostView<'_>) {
     if status.limit < status.capacity {
         report.add(
             format!(
-                "The host is short of memory: it can spare {} of the capacity of {}.",
+                "The host is short of memory now: it can spare {} of the capacity of {}.",
                 show_pages(status.limit),
                 show_pages(status.capacity)
             ),
-            [format!("ddctl set-capacity {}M", mebibytes(status.limit))],
-            "A capacity that the host can spare brings no hits, but shares stop changing with \
-             the shortage. A higher floor protects the cache at the cost of other memory.",
+            // What it can spare at this moment is no capacity for all times.
+            [],
+            "The cache grows again by itself when the shortage is over. If it is the normal state, \
+             set the capacity to the least that the host can spare on a busy day \
+             (`ddhostd_memory_limit_bytes`): that brings no hits, but shares stop changing. A \
+             floor protects the cache at the cost of other memory.",
         );
         return;
     }
@@ -87,9 +90,10 @@ fn tier(report: &mut AdviceReport, view: &HostView<'_>) {
             ),
             [format!(
                 "ddctl set-capacity {}M",
-                mebibytes(status.capacity.saturating_mul(2))
+                mebibytes(status.capacity.saturating_add(status.capacity / 4))
             )],
-            "A larger capacity keeps pages longer, if the host has the memory. Each evicted page was read from disk later or \
+            "A capacity that is larger by a quarter keeps pages longer. It takes only memory that \
+             the host does not use otherwise. Each evicted page was read from disk later or \
              never; the counters do not tell which.",
         );
     } else if used < 50 && evictions == 0 {
@@ -111,22 +115,25 @@ fn calls(report: &mut AdviceReport, status: &HostStatus) {
     if counters.refused_limit > 0 {
         report.add(
             format!(
-                "As many VMs are registered as the parameter `max_vms` allows, and registrations \
-                 were refused ({} of them).",
+                "Registrations were refused because as many VMs were registered as the parameter \
+                 `max_vms` allows: {} since the module was loaded.",
                 counters.refused_limit
             ),
             [],
-            "A larger `max_vms` in /etc/modprobe.d lets more VMs use the cache.",
+            "A larger `max_vms` in /etc/modprobe.d/doubledecker-host.conf lets more VMs use the \
+             cache, once the module is loaded again.",
         );
     }
     if counters.refused_unsupported > 0 {
         report.add(
             format!(
-                "Guests whose module has another ABI version made calls that were refused ({} of them).",
+                "Calls of guests whose module has another version of the interface were refused: \
+                 {} since the module was loaded.",
                 counters.refused_unsupported
             ),
             [],
-            "The doubledecker_guest of this release in these VMs lets them use the cache.",
+            "These guests have no cache until doubledecker_guest and doubledecker_host have the \
+             same version of the interface; `ddctl status` in a guest shows whether it is refused.",
         );
     }
 }
@@ -140,7 +147,8 @@ fn examine(report: &mut AdviceReport, named: &NamedVm, word: &str) {
         report.add(
             format!("{name} has weight 0, so nothing of it is cached."),
             [format!("ddctl set-weight {word} 100")],
-            "A weight above 0 gives the VM a share, which the other VMs lose in proportion.",
+            "If that is not wanted, a weight above 0 gives the VM a share, which the other VMs \
+             lose in proportion.",
         );
         return;
     }
@@ -154,7 +162,8 @@ fn examine(report: &mut AdviceReport, named: &NamedVm, word: &str) {
     if percent(given, stats.puts) < 5 && evicted >= 50 {
         report.add(
             format!(
-                "{name} reads {} % of the pages that it stores again, and {evicted} % are evicted.",
+                "{name} reads back only {} % of the pages that it stores, and {evicted} % are \
+                 evicted.",
                 percent(given, stats.puts)
             ),
             [format!(
@@ -184,7 +193,7 @@ fn examine(report: &mut AdviceReport, named: &NamedVm, word: &str) {
                 show_pages(vm.entitlement)
             ),
             [],
-            "A larger weight would not help it. Other VMs use the other part of its share already.",
+            "A larger weight would not help it. What it does not use is lent to other VMs.",
         );
     }
 }
@@ -192,16 +201,22 @@ fn examine(report: &mut AdviceReport, named: &NamedVm, word: &str) {
 fn devices(report: &mut AdviceReport, devices: &[Device]) {
     for device in devices {
         let path = printable(&device.path).into_owned();
-        if matches!(device.state, DeviceState::Failed | DeviceState::Suspect) {
-            report.add(
-                format!(
-                    "The device {path} of the SSD tier is {}.",
-                    device_state_word(device.state)
-                ),
-                [format!("ddctl ssd remove {}", word::of_device(device))],
-                "Gets do not wait for the device, and its pages are misses until it recovers or is \
-                 replaced.",
-            );
+        let word = word::of_device(device);
+        match device.state {
+            DeviceState::Failed => report.add(
+                format!("The device {path} of the SSD tier has failed, and its pages are lost."),
+                [format!("ddctl ssd remove {word}")],
+                "Guests read their own disks instead. It can then be replaced; `--save` removes it \
+                 from the file of ddhostd too.",
+            ),
+            DeviceState::Suspect => report.add(
+                format!("Reads of the device {path} of the SSD tier fail or take too long."),
+                [],
+                "Guests read their own disks until it has recovered, which is tested every second. \
+                 If it does not: see what else uses the device (`iostat -x 5`) and whether it \
+                 fails (`smartctl`); `ddctl ssd set --deadline` lets readers wait longer.",
+            ),
+            DeviceState::Active | DeviceState::Leaving => {}
         }
     }
 }

@@ -5,9 +5,10 @@ use crate::target::NamedVm;
 use ddabi::{
     counters::{AdmissionCounters, CurvePoint},
     pool::Store,
+    ssd::{DeviceState, SsdStats},
 };
 use ddnl::{
-    GuestControl as _, HostControl as _, Policy, Pool, Vm,
+    Device, GuestControl as _, HostControl as _, Policy, Pool, Vm,
     fake::{FakeGuest, FakeHost},
 };
 use ddvm::vmm::Vmm;
@@ -73,7 +74,7 @@ fn a_full_tier_and_a_full_vm_get_more() {
     let report = of_host(10_240, 10_000, &[vm(1, busy)]);
     assert_eq!(
         commands(&report),
-        ["ddctl set-capacity 80M", "ddctl set-weight vm1 200"]
+        ["ddctl set-capacity 50M", "ddctl set-weight vm1 200"]
     );
 }
 
@@ -259,4 +260,54 @@ fn refusals_are_reported_by_reason() {
         .collect();
     assert!(findings[0].contains("no memory for 13 %"), "{findings:?}");
     assert!(findings[1].contains("20 %"), "{findings:?}");
+}
+
+/// What the host can spare at one moment may be nothing.
+#[test]
+fn a_shortage_does_not_set_the_capacity() {
+    let mut status = FakeHost::default().status().unwrap();
+    (status.capacity, status.limit) = (262_144, 300);
+    let report = host(&HostView {
+        status: &status,
+        vms: &[],
+        devices: &[],
+    });
+    assert!(
+        report.advice[0].finding.contains("short of memory now"),
+        "{report:?}"
+    );
+    assert!(commands(&report).is_empty(), "{report:?}");
+}
+
+/// A suspected device recovers by itself; only one that has failed is taken out.
+#[test]
+fn only_failed_devices_are_removed() {
+    let status = FakeHost::default().status().unwrap();
+    let device = |id, state| Device {
+        id,
+        path: format!("/dev/sd{id}"),
+        state,
+        stats: SsdStats::default(),
+    };
+    let devices = [
+        device(0, DeviceState::Active),
+        device(1, DeviceState::Suspect),
+        device(2, DeviceState::Failed),
+        device(3, DeviceState::Leaving),
+    ];
+    let report = host(&HostView {
+        status: &status,
+        vms: &[],
+        devices: &devices,
+    });
+    let of_devices = report
+        .advice
+        .iter()
+        .filter(|one| one.finding.contains("/dev/sd"));
+    assert_eq!(of_devices.count(), 2, "{report:?}");
+    assert_eq!(
+        commands(&report),
+        ["ddctl ssd remove /dev/sd2"],
+        "{report:?}"
+    );
 }

@@ -12,10 +12,24 @@ pub(crate) const LENGTH: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     last: Counts,
-    /// Hits per second, the newest last.
-    hits: VecDeque<u32>,
+    /// The last readings, the newest last.
+    steps: VecDeque<Step>,
+    /// Pages that were requested, and those of them that were returned, in all steps.
+    gets: u64,
+    given: u64,
     /// All rates at the last reading.
     now: Rates,
+}
+
+/// What happened between two readings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    /// Hits per second.
+    hits: u32,
+    /// Pages requested.
+    gets: u32,
+    /// Requested pages that were returned.
+    given: u32,
 }
 
 /// Pages per second.
@@ -35,8 +49,9 @@ impl History {
     /// Adds the counters that were read `seconds` after the previous ones.
     pub(crate) fn add(&mut self, counts: Counts, seconds: f64) {
         // A module that is loaded again counts from zero.
+        let more = |count: fn(&Counts) -> u64| count(&counts).saturating_sub(count(&self.last));
         let rate = |count: fn(&Counts) -> u64| {
-            let more = count(&counts).saturating_sub(count(&self.last));
+            let more = more(count);
             if seconds > 0.0 {
                 more as f64 / seconds
             } else {
@@ -49,12 +64,22 @@ impl History {
             refused: rate(|counts| counts.refused),
             evicted: rate(|counts| counts.evicted),
         };
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let step = Step {
+            // The conversion of floating-point numbers saturates.
+            hits: self.now.hits.round() as u32,
+            gets: narrow(more(|counts| counts.gets)),
+            given: narrow(more(|counts| counts.given)),
+        };
         self.last = counts;
-        if self.hits.len() == LENGTH {
-            self.hits.pop_front();
+        if self.steps.len() == LENGTH {
+            let oldest = self.steps.pop_front().unwrap_or_default();
+            self.gets -= u64::from(oldest.gets);
+            self.given -= u64::from(oldest.given);
         }
-        // The conversion of floating-point numbers saturates.
-        self.hits.push_back(self.now.hits.round() as u32);
+        self.gets += u64::from(step.gets);
+        self.given += u64::from(step.given);
+        self.steps.push_back(step);
     }
 
     /// Starts a history whose counters have no rates yet.
@@ -72,8 +97,14 @@ impl History {
 
     /// Returns the last hits per second, at most `width` of them.
     pub(crate) fn hits(&self, width: usize) -> impl Iterator<Item = u32> {
-        let skipped = self.hits.len().saturating_sub(width);
-        self.hits.iter().skip(skipped).copied()
+        let skipped = self.steps.len().saturating_sub(width);
+        self.steps.iter().skip(skipped).map(|step| step.hits)
+    }
+
+    /// Returns the part of the pages requested in all these readings that were returned, or `None`
+    /// without a request.
+    pub(crate) fn hit_ratio(&self) -> Option<f64> {
+        (self.gets > 0).then(|| self.given as f64 / self.gets as f64)
     }
 }
 

@@ -2,7 +2,10 @@
 
 //! Order of the rows.
 
-use super::{history::Histories, reading::Row};
+use super::{
+    history::{Histories, History},
+    reading::Row,
+};
 use std::cmp::Ordering;
 
 /// Column by which rows are sorted.
@@ -76,6 +79,13 @@ impl Order {
     /// Sorts rows. Rows with the same value are in the order of their numbers.
     pub(crate) fn sort(self, rows: &mut [&Row], histories: &Histories) {
         let hits = |row: &Row| histories.of(row.id).map_or(0.0, |one| one.now().hits);
+        // A row without a request is below all others.
+        let ratio = |row: &Row| {
+            histories
+                .of(row.id)
+                .and_then(History::hit_ratio)
+                .unwrap_or(-1.0)
+        };
         rows.sort_by(|a, b| {
             let order = match self.column {
                 Column::Name => a.name.cmp(&b.name),
@@ -95,9 +105,4 @@ impl Order {
             }
         });
     }
-}
-
-/// Returns the hit ratio. A row without a request is below all others.
-fn ratio(row: &Row) -> f64 {
-    row.counts.hit_ratio().unwrap_or(-1.0)
 }

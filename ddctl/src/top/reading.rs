@@ -41,6 +41,8 @@ pub(crate) struct Tier {
     pub(crate) size: u64,
     /// Further information about the tier.
     pub(crate) note: String,
+    /// Whether an administrator has to know about it.
+    pub(crate) alarm: bool,
 }
 
 /// Counters of a row, in pages.
@@ -70,11 +72,6 @@ impl Counts {
         ] {
             *sum = sum.wrapping_add(more);
         }
-    }
-
-    /// Returns the part of the requested pages that were returned, or `None` without a request.
-    pub(crate) fn hit_ratio(&self) -> Option<f64> {
-        (self.gets > 0).then(|| self.given as f64 / self.gets as f64)
     }
 }
 

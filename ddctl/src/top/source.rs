@@ -6,11 +6,11 @@ use super::reading::{Counts, Reading, Row, Tier};
 use crate::{
     context::{Context, Guest, Host},
     error::Result,
+    number,
     target::{NamedVm, name_vms},
     watch::timestamp,
 };
-use ddabi::genl::LinkState;
-use ddconf::size::show_pages;
+use ddabi::{genl::LinkState, ssd::DeviceState};
 use ddnl::{
     Device, Pool, Side, Vm,
     reply::{device_state_word, mode_word},
@@ -72,15 +72,17 @@ impl Source {
             },
         };
         let rows: Vec<Row> = vms.iter().map(Row::from).collect();
-        let mut note = format!("floor {}", show_pages(status.floor));
-        if status.limit < status.capacity {
-            note = format!("the host can spare {}", show_pages(status.limit));
-        }
+        let is_short = status.limit < status.capacity;
+        let note = match is_short {
+            true => format!("the host can spare {}", number::size(status.limit)),
+            false => format!("floor {}", number::size(status.floor)),
+        };
         let mut tiers = vec![Tier {
             name: "Memory",
             used: status.used,
             size: status.capacity,
             note,
+            alarm: is_short,
         }];
         tiers.extend(ssd_tier(&devices));
         Ok(Reading {
@@ -152,6 +154,7 @@ fn guest_tiers(pools: &[Pool]) -> Vec<Tier> {
         used: 0,
         size: 0,
         note: "entitlement of this VM".into(),
+        alarm: false,
     };
     let mut ssd = Tier {
         name: "SSD",
@@ -179,10 +182,12 @@ fn ssd_tier(devices: &[Device]) -> Option<Tier> {
         1 => "1 device".to_owned(),
         count => format!("{count} devices"),
     };
+    let mut alarm = false;
     for device in devices {
-        let state = device_state_word(device.state);
-        if state != "active" {
-            note += &format!(", {} {state}", device.id);
+        if device.state != DeviceState::Active {
+            let state = device_state_word(device.state);
+            note += &format!(", device {} is {state}", device.id);
+            alarm = true;
         }
     }
     Some(Tier {
@@ -190,6 +195,7 @@ fn ssd_tier(devices: &[Device]) -> Option<Tier> {
         used: devices.iter().map(|device| device.stats.used).sum(),
         size: devices.iter().map(|device| device.stats.places).sum(),
         note,
+        alarm,
     })
 }
 

@@ -217,7 +217,6 @@ fn every_order() {
     let world = busy();
     world.host.with(|state| {
         state.vms[1].entitlement = 200_000;
-        state.vms[2].stats.gets = 10;
     });
     let mut display = Display::new(&world, 80, 24);
     display.pass(2);
@@ -226,13 +225,15 @@ fn every_order() {
         ("W", ["web", "mail", "vm3"]),
         ("U", ["web", "mail", "vm3"]),
         ("E", ["mail", "web", "vm3"]),
-        ("R", ["vm3", "web", "mail"]),
+        ("R", ["vm3", "mail", "web"]),
         ("H", ["web", "mail", "vm3"]),
     ] {
         if key == "R" {
             world.host.with(|state| {
-                state.vms[0].stats.misses = 1_000;
-                state.vms[1].stats.misses = 10_000;
+                for (vm, misses) in [(0, 900), (1, 100), (2, 0)] {
+                    state.vms[vm].stats.gets += 1_000;
+                    state.vms[vm].stats.misses += misses;
+                }
             });
             display.pass(1);
         }

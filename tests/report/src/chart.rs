@@ -11,6 +11,7 @@
 //! overlaps another.
 
 mod bars;
+mod label;
 mod ladder;
 mod legend;
 mod lines;
@@ -95,7 +96,10 @@ mod tests {
                 value.split('"').next()
             };
             let [x, y] = ["x", "y"].map(|name| value(name).unwrap().parse::<f64>().unwrap());
-            let width = legend::width(&words);
+            let width = match value("font-weight") {
+                Some(_) => label::bold(&words),
+                None => label::width(&words),
+            };
             let left = match value("text-anchor") {
                 Some("middle") => x - width / 2.0,
                 Some("end") => x - width,
@@ -104,6 +108,20 @@ mod tests {
             (y, left, left + width)
         };
         texts.map(label).collect()
+    }
+
+    /// Panics if a label is beyond the edges, or over another one.
+    #[track_caller]
+    fn assert_apart(svg: &Markup) {
+        let labels = labels(svg);
+        assert!(labels.len() > 8, "{}", svg.0);
+        for (at, (y, left, right)) in labels.iter().enumerate() {
+            assert!(*left >= 0.0 && *right <= WIDTH, "{left} {right} {}", svg.0);
+            for (other, start, end) in &labels[..at] {
+                let apart = (y - other).abs() >= 13.0 || end <= left || right <= start;
+                assert!(apart, "{left} {right} at {y}: {}", svg.0);
+            }
+        }
     }
 
     #[test]
@@ -137,15 +155,125 @@ mod tests {
         };
         let tile = tile.draw((0.0, 0.0), (WIDTH, 208.0));
         for svg in [lines.svg(), bars.svg(), tile] {
-            let labels = labels(&svg);
-            assert!(labels.len() > 8, "{}", svg.0);
-            for (at, (y, left, right)) in labels.iter().enumerate() {
-                assert!(*left >= 0.0 && *right <= WIDTH, "{left} {right} {}", svg.0);
-                for (other, start, end) in &labels[..at] {
-                    let apart = (y - other).abs() >= 13.0 || end <= left || right <= start;
-                    assert!(apart, "{left} {right} at {y}: {}", svg.0);
-                }
+            assert_apart(&svg);
+        }
+    }
+
+    /// A recording with long names, large values, changes that follow one another, and phases that
+    /// are too short for their letters.
+    fn timeline(seconds: f64, most: f64) -> Timeline {
+        let series = |label: &str| Series {
+            label: label.to_owned(),
+            colour: colour(0),
+            style: Style::Line,
+            parts: vec![vec![(0.0, 0.0), (seconds, most)]],
+        };
+        let panel = |title: &str, height| Panel {
+            title: title.to_owned(),
+            height,
+            most: None,
+            series: ["shop", "mail server", "video server", "a fourth container"]
+                .map(series)
+                .into(),
+            labels: true,
+        };
+        let band = |(number, from): (usize, f64)| Band {
+            name: format!("phase {number}"),
+            from: from * seconds,
+            to: seconds,
+        };
+        let starts = [0.0, 0.9, 0.91, 0.92];
+        let mark = |(number, at): (usize, f64)| Mark {
+            number,
+            at: at * seconds,
+        };
+        let times = [0.1, 0.11, 0.12, 0.13, 1.0];
+        Timeline {
+            about: "a recording".to_owned(),
+            seconds,
+            bands: starts.into_iter().enumerate().map(band).collect(),
+            marks: times.into_iter().enumerate().map(mark).collect(),
+            panels: vec![
+                panel(
+                    "video server / default (MiB; dashed: the entitlement of it)",
+                    74.0,
+                ),
+                panel("hits/s", 140.0),
+            ],
+        }
+    }
+
+    #[test]
+    fn labels_of_timelines_keep_apart_and_inside() {
+        for seconds in [3.0, 60.0, 240.0, 600.0, 999.0, 1_000.0, 12_345.0] {
+            for most in [0.5, 90.0, 9_999.0, 12_345.0, 1_234_567.0] {
+                assert_apart(&timeline(seconds, most).svg());
             }
+        }
+    }
+
+    #[test]
+    fn labels_of_ladders_keep_apart_and_inside() {
+        let rung = |name: &str, factors: [f64; 2]| Rung {
+            name: name.to_owned(),
+            factors: factors.map(Some).into(),
+        };
+        for (least, most) in [
+            (1.0, 1.0),
+            (0.9, 12.6),
+            (0.0125, 1.0),
+            (0.013, 80.0),
+            (0.05, 160.0),
+        ] {
+            let ladder = Ladder {
+                about: "gains".to_owned(),
+                axis: "requests per second of each container, compared with memory of guests"
+                    .to_owned(),
+                situations: ["limits by hand, 50:50", "host alone, 25:75", "policyd"]
+                    .map(|name| (name.to_owned(), colour(0)))
+                    .into(),
+                rows: vec![
+                    rung("web", [least, most]),
+                    rung(
+                        "The same four servers in a VM, the geometric mean of them",
+                        [1.0, most],
+                    ),
+                    rung("mail", [most, least]),
+                ],
+            };
+            assert_apart(&ladder.svg());
+        }
+    }
+
+    #[test]
+    fn labels_of_spreads_keep_apart_and_inside() {
+        for counts in [
+            vec![(1, 5), (90, 20)],
+            vec![(100, 5), (1_000, 60), (100_000, 1)],
+            vec![(0, 1), (1_000_000_000, 1)],
+            vec![(9_000_000, 1)],
+        ] {
+            let p99_us = counts.last().map(|(us, _)| *us);
+            let strip = |name: &str| Strip {
+                name: name.to_owned(),
+                colour: colour(0),
+                counts: counts.clone(),
+                p99_us,
+            };
+            let spread = Spread {
+                title: "A virtual machine of a long name / its default container".to_owned(),
+                strips: [
+                    "memory of guests",
+                    "weights of the host and of the guest, and the default policy",
+                    "one FIFO",
+                    "weights",
+                    "host's page cache",
+                    "policyd",
+                ]
+                .map(strip)
+                .into(),
+            };
+            assert_apart(&spread.svg());
         }
     }
 }

@@ -58,21 +58,22 @@ fn tier_line(tier: &Tier, theme: &Theme, width: usize) -> Line<'static> {
     let whole = tier.size.max(tier.used);
     spans.extend(bar::share(theme, width, tier.used, tier.size, whole).spans);
     spans.push(Span::raw(text));
-    spans.push(Span::styled(tier.note.clone(), theme.faint));
+    let style = if tier.alarm { theme.alarm } else { theme.faint };
+    spans.push(Span::styled(tier.note.clone(), style));
     Line::from(spans)
 }
 
 fn rates(state: &State, theme: &Theme) -> Line<'static> {
-    const SPARK: usize = 10;
+    const SPARK: usize = 8;
     let now = state.total.now();
     let fact = |name: &str, rate: f64| format!("  {name} {}/s", number::rate(rate));
     Line::from(vec![
         Span::raw(format!("{:LABEL$}", "Hits")),
         Span::styled(bar::sparkline(state.total.hits(SPARK), SPARK), theme.spark),
         Span::raw(format!(
-            " {}/s  {}",
+            " {}/s  HIT {}",
             number::rate(now.hits),
-            number::percent(state.reading.total.hit_ratio()),
+            number::percent(state.total.hit_ratio()),
         )),
         Span::raw(fact("puts", now.puts)),
         Span::raw(fact("evicted", now.evicted)),

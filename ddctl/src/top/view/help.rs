@@ -21,8 +21,10 @@ i             invert the order
 
 █ used within the entitlement   ░ entitled and not used
 ▓ used above the entitlement, which others do not need now
-HIT is the part of requested pages that the host returned.
-HISTORY has hits per second, the newest at the right.";
+USED of a VM is in memory; that of a container includes IN SSD.
+HISTORY has hits per second, an update each, the newest at the right.
+HIT is the part of the pages requested in the last 60 updates that the
+host returned. It is not the part of all reads: near 100% is normal.";
 
 pub(super) fn draw(frame: &mut Frame<'_>, theme: &Theme) {
     let height = u16::try_from(TEXT.lines().count()).unwrap_or(u16::MAX);

@@ -5,11 +5,17 @@
 use super::{bar, theme::Theme};
 use crate::{
     number,
-    top::{history::LENGTH, order::Column, reading::Row as Item, state::State},
+    top::{
+        history::{History, LENGTH},
+        order::Column,
+        reading::Row as Item,
+        state::State,
+    },
 };
 use ratatui::{
     Frame,
     layout::{Constraint, Rect},
+    style::{Modifier, Style},
     text::{Line, Span},
     widgets::{Cell, Paragraph, Row, Table, TableState},
 };
@@ -202,6 +208,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: 
     };
     let mut position = TableState::new().with_selected(selected);
     frame.render_stateful_widget(table, area, &mut position);
+    if let Some(selected) = selected {
+        keep_graphs(frame, area, selected, fields.iter().zip(&widths));
+    }
     if count == 0 && area.height > 2 {
         let below = Rect {
             y: area.y + 2,
@@ -211,6 +220,34 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: 
         frame.render_widget(Paragraph::new(nothing(state)).centered(), below);
     }
     shown
+}
+
+/// Draws bars and sparklines of the selected row as those of other rows: inverted, a sparkline is
+/// upside down, and use looks like a gap.
+fn keep_graphs<'a>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    selected: usize,
+    fields: impl Iterator<Item = (&'a Field, &'a u16)>,
+) {
+    // The headings are above the rows.
+    let row = u16::try_from(selected + 1).unwrap_or(u16::MAX);
+    let mut x = area.x;
+    for (field, width) in fields {
+        if matches!(field, Field::Share | Field::Spark) {
+            let cells = Rect {
+                x,
+                y: area.y.saturating_add(row),
+                width: *width,
+                height: 1,
+            };
+            let upright = Style::new().remove_modifier(Modifier::REVERSED);
+            frame
+                .buffer_mut()
+                .set_style(cells.intersection(area), upright);
+        }
+        x = x.saturating_add(width + GAP);
+    }
 }
 
 /// Returns why there is no row.
@@ -271,7 +308,7 @@ fn cell(
         Field::Entitled => number::size(item.entitled),
         Field::Ssd => number::size(item.ssd_used),
         Field::SsdEntitled => number::size(item.ssd_entitled),
-        Field::Ratio => number::percent(item.counts.hit_ratio()),
+        Field::Ratio => number::percent(history.and_then(History::hit_ratio)),
         Field::Hits => history.map_or_else(String::new, |one| number::rate(one.now().hits)),
     };
     let line = Line::raw(text);

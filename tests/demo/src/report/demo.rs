@@ -179,7 +179,7 @@ fn latencies(outcome: &Outcome) -> Markup {
     };
     html! {
         div.charts {
-            @for track in &recording.containers { figure { (spread(track).svg()) } }
+            @for track in &recording.containers { (spread(track).svg()) }
         }
     }
 }

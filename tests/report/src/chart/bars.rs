@@ -6,7 +6,8 @@ use maud::{Markup, html};
 
 use super::{
     WIDTH,
-    legend::{LINE, Legend, width},
+    label::{LINE, width},
+    legend::Legend,
     palette::{GREY, INK, colour},
     scale::{self, Scale},
     titled,

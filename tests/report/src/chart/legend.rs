@@ -4,35 +4,15 @@
 
 use maud::{Markup, html};
 
-use super::{WIDTH, palette::INK};
+use super::{
+    WIDTH,
+    label::{LINE, width},
+    palette::INK,
+};
 
-/// Height of a line.
-pub(super) const LINE: f64 = 19.0;
-/// Width of a letter, estimated from above for letters of 13 units.
-const LETTER: f64 = 7.6;
 /// Width of a mark, and distance between two names.
 const MARK: f64 = 18.0;
 const GAP: f64 = 16.0;
-
-/// Returns the width of a text, estimated from above.
-pub(super) fn width(text: &str) -> f64 {
-    text.chars().count() as f64 * LETTER
-}
-
-/// Returns a text in lines of a width.
-pub(super) fn wrapped(text: &str, most: f64) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        if !lines[last].is_empty() && width(&lines[last]) + LETTER + width(word) > most {
-            lines.push(word.to_owned());
-        } else {
-            let gap = if lines[last].is_empty() { "" } else { " " };
-            lines[last] += &format!("{gap}{word}");
-        }
-    }
-    lines
-}
 
 /// Names with colours.
 #[derive(Clone, Debug, Default)]
@@ -86,15 +66,6 @@ impl<'a> Legend<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_have_whole_words() {
-        assert_eq!(
-            wrapped("one FIFO for all", 8.0 * LETTER),
-            ["one FIFO", "for all"]
-        );
-        assert_eq!(wrapped("a", 0.0), ["a"]);
-    }
 
     #[test]
     fn names_keep_apart_and_inside() {

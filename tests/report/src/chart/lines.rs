@@ -6,7 +6,8 @@ use maud::{Markup, html};
 
 use super::{
     WIDTH,
-    legend::{LINE, Legend},
+    label::LINE,
+    legend::Legend,
     palette::{GRID, INK, colour},
     panel::line,
     scale::{self, Scale},

@@ -5,7 +5,9 @@
 use maud::{Markup, html};
 
 use super::{
-    legend::{LINE, Legend},
+    WIDTH,
+    label::{LINE, width, wrapped_bold},
+    legend::Legend,
     palette::{GRID, INK},
     scale::{self, Scale},
 };
@@ -61,6 +63,10 @@ pub(super) struct Frame {
 /// Height between the title or the names of the curves and the top of the axis, whose number is
 /// beside it.
 const ABOVE: f64 = 12.0;
+/// Room beside titles and names.
+const EDGE: f64 = 8.0;
+/// Distance of a number from the axis.
+const BESIDE: f64 = 8.0;
 
 impl Panel {
     fn top_value(&self) -> f64 {
@@ -71,35 +77,57 @@ impl Panel {
             .max(f64::MIN_POSITIVE)
     }
 
+    /// Returns the lines of the title.
+    fn title(&self) -> Vec<String> {
+        wrapped_bold(&self.title, WIDTH - 2.0 * EDGE)
+    }
+
+    /// Returns the values that have a number beside the axis.
+    fn ticks(&self) -> Vec<f64> {
+        let count = if self.height < 100.0 { 2 } else { 4 };
+        scale::ticks(self.top_value(), count)
+    }
+
+    /// Returns the room that the numbers left of the axis need.
+    pub(super) fn left(&self) -> f64 {
+        let ticks = self.ticks().into_iter();
+        let widths = ticks.map(|tick| width(&scale::number(tick)));
+        widths.fold(0.0, f64::max) + BESIDE
+    }
+
     /// Returns the names of the curves.
     fn legend(&self) -> Legend<'_> {
         let named = self
             .series
             .iter()
             .filter(|one| self.labels && !one.label.is_empty());
-        Legend::new(named.map(|one| (one.label.as_str(), one.colour)), 8.0)
+        Legend::new(named.map(|one| (one.label.as_str(), one.colour)), EDGE)
     }
 
     /// Returns the height above the axis, for the title and the names of the curves.
     pub(super) fn head(&self) -> f64 {
-        LINE + ABOVE + self.legend().height()
+        LINE * self.title().len() as f64 + ABOVE + self.legend().height()
     }
 
     /// Draws the panel. The axis begins at the frame's top.
     pub(super) fn draw(&self, frame: &Frame) -> Markup {
         let legend = self.legend();
         let upper = frame.top - ABOVE - legend.height();
+        let title = self.title();
+        let first = upper - 4.0 - LINE * (title.len() - 1) as f64;
         let bottom = frame.top + self.height;
         let most = self.top_value();
         let values = Scale::new((0.0, most), (bottom, frame.top));
-        let count = if self.height < 100.0 { 2 } else { 4 };
         html! {
-            text.outlined x="8" y=(upper - 4.0) font-weight="600" fill=(INK) { (self.title) }
+            @for (number, line) in title.iter().enumerate() {
+                text.outlined x=(EDGE) y=(first + LINE * number as f64) font-weight="600"
+                    fill=(INK) { (line) }
+            }
             (legend.draw(upper))
-            @for tick in scale::ticks(most, count) {
+            @for tick in self.ticks() {
                 @let y = values.at(tick);
                 line x1=(frame.left) x2=(frame.right) y1=(y) y2=(y) stroke=(GRID) {}
-                text x=(frame.left - 8.0) y=(y + 4.0) text-anchor="end" fill=(INK) {
+                text x=(frame.left - BESIDE) y=(y + 4.0) text-anchor="end" fill=(INK) {
                     (scale::number(tick))
                 }
             }

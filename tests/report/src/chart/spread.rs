@@ -6,15 +6,14 @@ use maud::{Markup, html};
 
 use super::{
     WIDTH,
-    legend::LINE,
+    label::{LINE, centred, width, wrapped},
     palette::{GRID, INK},
-    picture,
     scale::{self, Scale},
+    titled,
 };
 
 const LEFT: f64 = 8.0;
 const RIGHT: f64 = WIDTH - 10.0;
-const HEAD: f64 = 24.0;
 /// Height of a histogram without its name.
 const HEIGHT: f64 = 44.0;
 const GAP: f64 = 10.0;
@@ -84,22 +83,42 @@ impl Spread {
         let highest = bars().map(|bar| bar.1).fold(f64::MIN_POSITIVE, f64::max);
         let ends = (f64::from(least) / FINE, f64::from(most) / FINE);
         let across = Scale::new(ends, (LEFT, RIGHT));
-        let step = LINE + HEIGHT + GAP;
-        let bottom = HEAD + step * self.strips.len() as f64 - GAP;
-        let content = html! {
-            text x=(LEFT) y="16" font-weight="600" fill=(INK) { (self.title) }
-            @for tick in ticks(ends) {
-                @let x = across.at(position(tick));
-                line x1=(x) x2=(x) y1=(HEAD) y2=(bottom + 5.0) stroke=(GRID) {}
-                text x=(x) y=(bottom + 19.0) text-anchor="middle" fill=(INK) { (duration(tick)) }
+        let up = Scale::new((0.0, highest), (0.0, HEIGHT));
+        let mut bottom = 0.0;
+        let mut rows = Vec::new();
+        for (strip, bars) in self.strips.iter().zip(&strips) {
+            let name = wrapped(&format!("{}{}", strip.name, p99(strip)), WIDTH - 2.0 * LEFT);
+            let top = bottom;
+            bottom += LINE * name.len() as f64 + HEIGHT;
+            rows.push((strip, bars, name, top, bottom));
+            bottom += GAP;
+        }
+        let bottom = (bottom - GAP).max(0.0);
+        let mut taken = f64::NEG_INFINITY;
+        let ticks = ticks(ends).into_iter().map(|tick| {
+            let (x, name) = (across.at(position(tick)), duration(tick));
+            let (middle, half) = (centred(x, &name), width(&name) / 2.0);
+            // Only what has room is named.
+            let is_named = middle - half >= taken;
+            if is_named {
+                taken = middle + half;
             }
-            @for (number, (strip, bars)) in self.strips.iter().zip(&strips).enumerate() {
-                @let base = HEAD + step * number as f64 + LINE + HEIGHT;
-                @let up = Scale::new((0.0, highest), (0.0, HEIGHT));
-                text.outlined x=(LEFT) y=(base - HEIGHT - 5.0) fill=(INK) {
-                    (strip.name) (p99(strip))
+            (x, middle, is_named.then_some(name))
+        });
+        let content = html! {
+            @for (x, middle, name) in ticks {
+                line x1=(x) x2=(x) y1="0" y2=(bottom + 5.0) stroke=(GRID) {}
+                @if let Some(name) = name {
+                    text x=(middle) y=(bottom + 19.0) text-anchor="middle" fill=(INK) { (name) }
                 }
-                @for (bar, part) in bars {
+            }
+            @for (strip, bars, name, top, base) in &rows {
+                @for (number, line) in name.iter().enumerate() {
+                    text.outlined x=(LEFT) y=(top + LINE * number as f64 + 14.0) fill=(INK) {
+                        (line)
+                    }
+                }
+                @for (bar, part) in *bars {
                     @let left = across.at(f64::from(*bar) / FINE);
                     @let right = across.at(f64::from(*bar + 1) / FINE);
                     @let height = up.at(*part).max(1.0);
@@ -117,14 +136,14 @@ impl Spread {
                 "latency; dashed: 99 % are not above"
             }
         };
-        picture(&self.title, bottom + FOOT, &content)
+        titled(&self.title, bottom + FOOT, &content)
     }
 }
 
 fn p99(strip: &Strip) -> String {
     strip
         .p99_us
-        .map_or(String::new(), |us| format!(", 99 %: {}", duration(us)))
+        .map_or(String::new(), |us| format!(", 99\u{a0}%: {}", duration(us)))
 }
 
 /// Returns powers of ten between two binary logarithms, in microseconds.
@@ -138,9 +157,9 @@ fn ticks((from, to): (f64, f64)) -> Vec<u64> {
 /// Returns a latency as people write it.
 fn duration(us: u64) -> String {
     match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..1_000_000 => format!("{} ms", scale::number(us as f64 / 1e3)),
-        _ => format!("{} s", scale::number(us as f64 / 1e6)),
+        0..1_000 => format!("{us}\u{a0}µs"),
+        1_000..1_000_000 => format!("{}\u{a0}ms", scale::number(us as f64 / 1e3)),
+        _ => format!("{}\u{a0}s", scale::number(us as f64 / 1e6)),
     }
 }
 
@@ -168,7 +187,7 @@ mod tests {
         };
         let text = spread.svg().into_string();
         assert_eq!(text.matches("<rect").count(), 4);
-        assert!(text.contains("weights, 99 %: 90 ms"), "{text}");
+        assert!(text.contains("weights, 99\u{a0}%: 90\u{a0}ms"), "{text}");
         assert!(!text.contains("NaN"));
     }
 
@@ -179,8 +198,8 @@ mod tests {
             strips: Vec::new(),
         };
         assert!(!spread.svg().into_string().contains("NaN"));
-        assert_eq!(duration(999), "999 µs");
-        assert_eq!(duration(2_500_000), "2.5 s");
+        assert_eq!(duration(999), "999\u{a0}µs");
+        assert_eq!(duration(2_500_000), "2.5\u{a0}s");
         assert_eq!(ticks((0.0, 10.0)), [1, 10, 100, 1_000]);
     }
 }

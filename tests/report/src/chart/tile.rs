@@ -5,7 +5,8 @@
 use maud::{Markup, html};
 
 use super::{
-    legend::{LINE, Legend},
+    label::LINE,
+    legend::Legend,
     palette::{GREY, GRID, INK, colour},
     panel::line,
     scale::{self, Scale},

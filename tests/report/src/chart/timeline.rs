@@ -6,13 +6,14 @@ use maud::{Markup, html};
 
 use super::{
     WIDTH, file,
-    legend::{LINE, wrapped},
+    label::{LINE, centred, width, wrapped},
     palette::{GRID, INK},
     panel::{Frame, Panel},
     picture,
     scale::{self, Scale},
 };
 
+/// Least room for the numbers left of the axes.
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = WIDTH - 12.0;
 /// Height of a row of numbers of changes.
@@ -23,6 +24,9 @@ const HEAD: f64 = 24.0;
 const GAP: f64 = 10.0;
 /// Least distance between two numbers in a row.
 const APART: f64 = 20.0;
+/// Height of a row of letters of periods, and the least distance between two of them.
+const LETTERS: f64 = 16.0;
+const LETTERS_APART: f64 = 14.0;
 /// Height below the last panel, for the time axis.
 const FOOT: f64 = 44.0;
 
@@ -104,54 +108,72 @@ impl Timeline {
 
     /// Returns the panels and their height.
     fn panels(&self) -> (Markup, f64) {
-        let time = Scale::new((0.0, self.seconds), (LEFT, RIGHT));
-        let rows = rows(&self.marks, &time);
+        let left = self.panels.iter().map(Panel::left).fold(LEFT, f64::max);
+        let time = Scale::new((0.0, self.seconds), (left, RIGHT));
+        let letters = self.bands.iter().map(|band| band.middle(&time));
+        let letters = rows(letters, LETTERS_APART);
+        let head = HEAD + LETTERS * letters.iter().max().map_or(0.0, |row| *row as f64);
+        let rows = rows(self.marks.iter().map(|mark| time.at(mark.at)), APART);
         let most = rows.iter().max().map_or(0, |row| row + 1);
         let mut tops = Vec::new();
-        let mut bottom = HEAD + MARKS * most as f64;
+        let mut bottom = head + MARKS * most as f64;
         for panel in &self.panels {
             tops.push(bottom + panel.head());
             bottom += panel.head() + panel.height + GAP;
         }
         let bottom = bottom - GAP;
         let content = html! {
-            @for (number, band) in self.bands.iter().enumerate() {
-                (self.band(number, band, &time, bottom))
+            @for ((number, band), row) in self.bands.iter().enumerate().zip(&letters) {
+                (band.draw(number, *row, &time, bottom))
             }
             // Lines are below all letters.
             @for (mark, row) in self.marks.iter().zip(&rows) {
                 @let x = time.at(mark.at);
-                @let y = HEAD + MARKS * (*row as f64 + 0.5);
+                @let y = head + MARKS * (*row as f64 + 0.5);
                 line x1=(x) x2=(x) y1=(y) y2=(bottom) stroke=(INK) stroke-width="1"
                     stroke-dasharray="2 3" {}
             }
             @for (panel, &top) in self.panels.iter().zip(&tops) {
-                (panel.draw(&Frame { left: LEFT, right: RIGHT, top, time }))
+                (panel.draw(&Frame { left, right: RIGHT, top, time }))
             }
             @for (mark, row) in self.marks.iter().zip(&rows) {
                 @let x = time.at(mark.at);
-                @let y = HEAD + MARKS * (*row as f64 + 0.5);
+                @let y = head + MARKS * (*row as f64 + 0.5);
                 circle cx=(x) cy=(y) r="9" fill=(INK) {}
                 text x=(x) y=(y + 4.5) text-anchor="middle" fill="#ffffff" font-size="12"
                     font-weight="600" { (mark.number) }
             }
-            line x1=(LEFT) x2=(RIGHT) y1=(bottom) y2=(bottom) stroke=(INK) {}
-            @for tick in scale::ticks(self.seconds, 6) {
+            line x1=(left) x2=(RIGHT) y1=(bottom) y2=(bottom) stroke=(INK) {}
+            @for tick in scale::ticks(self.seconds, self.ticks()) {
                 @let x = time.at(tick);
+                @let number = scale::number(tick);
                 line x1=(x) x2=(x) y1=(bottom) y2=(bottom + 5.0) stroke=(INK) {}
-                text x=(x) y=(bottom + 19.0) text-anchor="middle" fill=(INK) {
-                    (scale::number(tick))
+                text x=(centred(x, &number)) y=(bottom + 19.0) text-anchor="middle" fill=(INK) {
+                    (number)
                 }
             }
-            text x=((LEFT + RIGHT) / 2.0) y=(bottom + 38.0) text-anchor="middle" fill=(INK) {
+            text x=((left + RIGHT) / 2.0) y=(bottom + 38.0) text-anchor="middle" fill=(INK) {
                 "time (s)"
             }
         };
         (content, bottom + FOOT)
     }
 
-    fn band(&self, number: usize, band: &Band, time: &Scale, bottom: f64) -> Markup {
-        let (from, to) = (time.at(band.from), time.at(band.to));
+    /// Returns the number of ticks for whose numbers there is room.
+    fn ticks(&self) -> u32 {
+        let longest = width(&scale::number(self.seconds));
+        if longest > 30.5 { 4 } else { 6 }
+    }
+}
+
+impl Band {
+    /// Returns the position of its letter.
+    fn middle(&self, time: &Scale) -> f64 {
+        (time.at(self.from) + time.at(self.to)) / 2.0
+    }
+
+    fn draw(&self, number: usize, row: usize, time: &Scale, bottom: f64) -> Markup {
+        let (from, to) = (time.at(self.from), time.at(self.to));
         let fill = if number % 2 == 0 {
             "#f6f6f6"
         } else {
@@ -160,9 +182,8 @@ impl Timeline {
         html! {
             rect x=(from) y="0" width=(to - from) height=(bottom) fill=(fill) {}
             line x1=(from) x2=(from) y1="0" y2=(bottom) stroke=(GRID) {}
-            text x=((from + to) / 2.0) y="16" text-anchor="middle" font-weight="600" fill=(INK) {
-                (letter(number))
-            }
+            text x=(self.middle(time)) y=(LETTERS * (row as f64 + 1.0)) text-anchor="middle"
+                font-weight="600" fill=(INK) { (letter(number)) }
         }
     }
 }
@@ -172,13 +193,12 @@ fn letter(number: usize) -> char {
     char::from(b'A' + (number % 26) as u8)
 }
 
-/// Returns the row of each mark, so that no number is over another one.
-fn rows(marks: &[Mark], time: &Scale) -> Vec<usize> {
-    // The position of the last number in each row.
+/// Returns the row of each sign, so that those of a row have a distance.
+fn rows(places: impl Iterator<Item = f64>, apart: f64) -> Vec<usize> {
+    // The position of the last sign in each row.
     let mut ends: Vec<f64> = Vec::new();
-    let row = |mark: &Mark| {
-        let x = time.at(mark.at);
-        let free = ends.iter().position(|end| x >= end + APART);
+    let row = |x: f64| {
+        let free = ends.iter().position(|end| x >= end + apart);
         let row = free.unwrap_or(ends.len());
         match ends.get_mut(row) {
             Some(end) => *end = x,
@@ -186,7 +206,7 @@ fn rows(marks: &[Mark], time: &Scale) -> Vec<usize> {
         }
         row
     };
-    marks.iter().map(row).collect()
+    places.map(row).collect()
 }
 
 #[cfg(test)]
@@ -231,9 +251,7 @@ mod tests {
 
     #[test]
     fn numbers_keep_apart() {
-        let mark = |at| Mark { number: 1, at };
-        let time = Scale::new((0.0, 100.0), (0.0, 400.0));
-        let marks = [mark(10.0), mark(11.0), mark(12.0), mark(16.0)];
-        assert_eq!(rows(&marks, &time), [0, 1, 2, 0]);
+        let places = [40.0, 44.0, 48.0, 64.0];
+        assert_eq!(rows(places.into_iter(), APART), [0, 1, 2, 0]);
     }
 }
