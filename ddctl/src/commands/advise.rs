@@ -16,8 +16,8 @@ use std::fmt::Write;
 /// Suggest changes of weights and sizes, and estimate their effects
 ///
 /// In a guest, compares the weights of the containers with those that their curves of hits by size
-/// suggest. A host has no such curves, so that puts, hits, evictions and refusals are examined; they
-/// are sums since each VM registered. Nothing is changed.
+/// suggest. A host has no such curves, so that puts, hits, evictions and refusals are examined;
+/// they are sums since each VM registered. Nothing is changed.
 ///
 /// The printed commands change the module. Where ddhostd or policyd has the setting in its file,
 /// change it there (on a host, `--save` does that), or the daemon undoes it.

@@ -148,8 +148,8 @@ impl Rung {
     /// Returns the lines of its name, behind which is the factor of the last situation, where no
     /// dot is.
     fn lines(&self) -> Vec<String> {
-        let measured = self.factors.iter().flatten();
-        let last = measured.filter(|factor| **factor > 0.0).last();
+        let mut measured = self.factors.iter().flatten();
+        let last = measured.rfind(|factor| **factor > 0.0);
         let end = last.map(|factor| format!(": {}×", short(*factor)));
         let name = format!("{}{}", self.name, end.unwrap_or_default());
         wrapped_bold(&name, WIDTH - 2.0 * EDGE)
