@@ -14,12 +14,18 @@ mod dax;
 mod direct;
 mod donor;
 mod generation;
+mod kept;
+mod layout;
 mod overtake;
 mod queued;
+mod readonly;
 mod reuse;
+mod scrub;
+mod shutdown;
 mod swap;
 mod tail;
 mod unmount;
+mod whole;
 
 use std::{
     fs::{File, OpenOptions},
@@ -75,25 +81,36 @@ enum Rule {
     Donor,
     /// Pages put under a generation are not found after changes under another one
     Generation,
+    /// Pages stay when their blocks are described in another way
+    Layout,
     /// A put in flight does not outlast a change of its page
     Overtake,
     /// No page is put while an asynchronous direct write begins
     Queued,
+    /// Pages stay when their filesystem becomes read-only and writable
+    Readonly,
     /// A file finds no page of another one that had its inode
     Reuse,
+    /// A file whose extents are repaired is forgotten
+    Scrub,
+    /// Pages stay when their filesystem is shut down
+    Shutdown,
     /// A file that was swapped to has the content on the disk
     Swap,
     /// A folio from the host is zero beyond the end of the file
     Tail,
     /// No page of an unmounted filesystem is found
     Unmount,
+    /// Pages stay when their filesystem as a whole is changed
+    Whole,
 }
 
 /// Tests a rule and prints how many bytes were wrong.
 pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let dir = &arguments.mount;
+    let (device, fstype) = (&arguments.device, &arguments.fstype);
     let wrong = match arguments.rule {
-        Rule::Attach => attach::attach(dir, &arguments.device),
+        Rule::Attach => attach::attach(dir, device),
         Rule::Block => block::block(dir),
         Rule::Change => change::change(dir),
         Rule::Cut => cut::cut(dir),
@@ -101,12 +118,17 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
         Rule::Direct => direct::direct(dir),
         Rule::Donor => donor::donor(dir),
         Rule::Generation => generation::generation(dir),
+        Rule::Layout => layout::layout(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
-        Rule::Queued => queued::queued(dir, &arguments.device, &arguments.fstype),
+        Rule::Queued => queued::queued(dir, device, fstype),
+        Rule::Readonly => readonly::readonly(dir, device, fstype),
         Rule::Reuse => reuse::reuse(dir),
+        Rule::Scrub => scrub::scrub(dir),
+        Rule::Shutdown => shutdown::shutdown(dir, device, fstype),
         Rule::Swap => swap::swap(dir),
         Rule::Tail => tail::tail(dir),
-        Rule::Unmount => unmount::unmount(dir, &arguments.device, &arguments.fstype),
+        Rule::Unmount => unmount::unmount(dir, device, fstype),
+        Rule::Whole => whole::whole(dir, fstype),
     }?;
     println!("{wrong}");
     Ok(())

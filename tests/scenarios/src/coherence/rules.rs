@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Command, Guest, Target};
 
-use super::{EXT4_PLAIN, XFS_16K, XFS_DAX};
+use super::{EXT4_PLAIN, EXT4_SCSI, XFS_16K, XFS_DAX};
 use crate::{
     ddctl,
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
@@ -21,7 +21,7 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 17] = [
     Rule {
         name: "block",
         after: "single blocks of pages were written",
@@ -58,13 +58,33 @@ const RULES: [Rule; 12] = [
         sites: &[EXT4_PLAIN],
     },
     Rule {
+        name: "layout",
+        after: "blocks were described in another way",
+        sites: &[EXT4, EXT4_1K],
+    },
+    Rule {
         name: "overtake",
         after: "pages changed on their way to the host",
         sites: &[EXT4, XFS],
     },
     Rule {
+        name: "readonly",
+        after: "filesystems were read-only for a while",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
         name: "reuse",
         after: "a file got the inode of another one",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "scrub",
+        after: "extents were repaired",
+        sites: &[XFS],
+    },
+    Rule {
+        name: "shutdown",
+        after: "filesystems were shut down",
         sites: &[EXT4, XFS],
     },
     Rule {
@@ -81,6 +101,11 @@ const RULES: [Rule; 12] = [
         name: "unmount",
         after: "a file was changed while it was not mounted",
         sites: &[EXT4],
+    },
+    Rule {
+        name: "whole",
+        after: "filesystems as a whole were changed",
+        sites: &[EXT4_SCSI, XFS],
     },
 ];
 /// Minimum number of pages that the steps put.
