@@ -6,6 +6,7 @@
 //! The steps require that no other task uses the filesystem, or reclaims from the cgroup, which is
 //! that of this program.
 
+mod atomic;
 mod attach;
 mod block;
 mod change;
@@ -26,6 +27,7 @@ mod swap;
 mod tail;
 mod unmount;
 mod whole;
+mod zeroes;
 
 use std::{
     fs::{File, OpenOptions},
@@ -64,6 +66,8 @@ pub(crate) struct RuleArguments {
 /// The rules.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Rule {
+    /// An atomic write forgets the pages that it replaces
+    Atomic,
     /// Changes of a file that were under way when the module was loaded are over before a page is
     /// put
     Attach,
@@ -103,6 +107,8 @@ enum Rule {
     Unmount,
     /// Pages stay when their filesystem as a whole is changed
     Whole,
+    /// Blocks that the disk filled with zeros are read as zeros
+    Zeroes,
 }
 
 /// Tests a rule and prints how many bytes were wrong.
@@ -110,6 +116,7 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let dir = &arguments.mount;
     let (device, fstype) = (&arguments.device, &arguments.fstype);
     let wrong = match arguments.rule {
+        Rule::Atomic => atomic::atomic(dir),
         Rule::Attach => attach::attach(dir, device),
         Rule::Block => block::block(dir),
         Rule::Change => change::change(dir),
@@ -129,6 +136,7 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
         Rule::Tail => tail::tail(dir),
         Rule::Unmount => unmount::unmount(dir, device, fstype),
         Rule::Whole => whole::whole(dir, fstype),
+        Rule::Zeroes => zeroes::zeroes(dir),
     }?;
     println!("{wrong}");
     Ok(())

@@ -21,7 +21,12 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 19] = [
+    Rule {
+        name: "atomic",
+        after: "blocks were replaced atomically",
+        sites: &[EXT4_SCSI],
+    },
     Rule {
         name: "block",
         after: "single blocks of pages were written",
@@ -106,6 +111,11 @@ const RULES: [Rule; 17] = [
         name: "whole",
         after: "filesystems as a whole were changed",
         sites: &[EXT4_SCSI, XFS],
+    },
+    Rule {
+        name: "zeroes",
+        after: "a disk filled blocks with zeros",
+        sites: &[EXT4_SCSI],
     },
 ];
 /// Minimum number of pages that the steps put.
