@@ -14,12 +14,15 @@ mod cut;
 mod dax;
 mod direct;
 mod donor;
+mod encrypt;
 mod generation;
 mod kept;
 mod layout;
 mod overtake;
 mod queued;
+mod quota;
 mod readonly;
+mod realtime;
 mod reuse;
 mod scrub;
 mod shutdown;
@@ -83,6 +86,8 @@ enum Rule {
     Direct,
     /// A file that gave its blocks away is read from its new ones
     Donor,
+    /// No page of an encrypted file is put
+    Encrypt,
     /// Pages put under a generation are not found after changes under another one
     Generation,
     /// Pages stay when their blocks are described in another way
@@ -91,8 +96,12 @@ enum Rule {
     Overtake,
     /// No page is put while an asynchronous direct write begins
     Queued,
+    /// A quota file has the content that the kernel wrote
+    Quota,
     /// Pages stay when their filesystem becomes read-only and writable
     Readonly,
+    /// A file on the realtime device has the content written there
+    Realtime,
     /// A file finds no page of another one that had its inode
     Reuse,
     /// A file whose extents are repaired is forgotten
@@ -124,11 +133,14 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
         Rule::Dax => dax::dax(dir),
         Rule::Direct => direct::direct(dir),
         Rule::Donor => donor::donor(dir),
+        Rule::Encrypt => encrypt::encrypt(dir),
         Rule::Generation => generation::generation(dir),
         Rule::Layout => layout::layout(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
         Rule::Queued => queued::queued(dir, device, fstype),
+        Rule::Quota => quota::quota(dir, device, fstype),
         Rule::Readonly => readonly::readonly(dir, device, fstype),
+        Rule::Realtime => realtime::realtime(dir),
         Rule::Reuse => reuse::reuse(dir),
         Rule::Scrub => scrub::scrub(dir),
         Rule::Shutdown => shutdown::shutdown(dir, device, fstype),

@@ -40,10 +40,10 @@ const XFS_16K: Filesystem = Filesystem {
     ..XFS
 };
 
-/// For a single rule: owners of files may set their generations.
+/// For single rules: owners of files may set their generations, and files may be encrypted.
 const EXT4_PLAIN: Filesystem = Filesystem {
     name: "ext4-plain",
-    make: "mke2fs -q -t ext4 -b 4096 -O ^metadata_csum",
+    make: "mke2fs -q -t ext4 -b 4096 -O ^metadata_csum,encrypt",
     ..EXT4
 };
 
@@ -83,7 +83,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let mut targets = vec![attach::hold(&guest, plain)?];
     ddctl::run(&guest, "container set-weight default 0")?;
 
-    guest.exec_ok(["modprobe", "-a", "nd_pmem", "nd_e820"])?;
+    guest.exec_ok(["modprobe", "-a", "nd_pmem", "nd_e820", "quota_v2"])?;
     wait::until("the device is there", || {
         let there = guest.exec(["test", "-b", "/dev/pmem0"])?;
         Ok(there.exit.success().then_some(()))

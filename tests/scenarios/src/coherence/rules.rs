@@ -21,7 +21,7 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 22] = [
     Rule {
         name: "atomic",
         after: "blocks were replaced atomically",
@@ -58,6 +58,11 @@ const RULES: [Rule; 19] = [
         sites: &[EXT4, EXT4_1K],
     },
     Rule {
+        name: "encrypt",
+        after: "keys of encrypted files came and went",
+        sites: &[EXT4_PLAIN],
+    },
+    Rule {
         name: "generation",
         after: "files had another generation for a while",
         sites: &[EXT4_PLAIN],
@@ -73,9 +78,19 @@ const RULES: [Rule; 19] = [
         sites: &[EXT4, XFS],
     },
     Rule {
+        name: "quota",
+        after: "the kernel wrote quotas",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
         name: "readonly",
         after: "filesystems were read-only for a while",
         sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "realtime",
+        after: "a file moved to the realtime device",
+        sites: &[XFS_DAX],
     },
     Rule {
         name: "reuse",
