@@ -15,10 +15,12 @@ mod dax;
 mod direct;
 mod donor;
 mod encrypt;
+mod frames;
 mod generation;
 mod kept;
 mod layout;
 mod overtake;
+mod poison;
 mod queued;
 mod quota;
 mod readonly;
@@ -88,12 +90,16 @@ enum Rule {
     Donor,
     /// No page of an encrypted file is put
     Encrypt,
+    /// Pages that have changed their frames are put with their content
+    Frames,
     /// Pages put under a generation are not found after changes under another one
     Generation,
     /// Pages stay when their blocks are described in another way
     Layout,
     /// A put in flight does not outlast a change of its page
     Overtake,
+    /// A page in a broken frame is not put
+    Poison,
     /// No page is put while an asynchronous direct write begins
     Queued,
     /// A quota file has the content that the kernel wrote
@@ -134,9 +140,11 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
         Rule::Direct => direct::direct(dir),
         Rule::Donor => donor::donor(dir),
         Rule::Encrypt => encrypt::encrypt(dir),
+        Rule::Frames => frames::frames(dir),
         Rule::Generation => generation::generation(dir),
         Rule::Layout => layout::layout(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
+        Rule::Poison => poison::poison(dir),
         Rule::Queued => queued::queued(dir, device, fstype),
         Rule::Quota => quota::quota(dir, device, fstype),
         Rule::Readonly => readonly::readonly(dir, device, fstype),

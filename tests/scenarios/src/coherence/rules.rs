@@ -21,7 +21,7 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 24] = [
     Rule {
         name: "atomic",
         after: "blocks were replaced atomically",
@@ -63,6 +63,11 @@ const RULES: [Rule; 22] = [
         sites: &[EXT4_PLAIN],
     },
     Rule {
+        name: "frames",
+        after: "pages changed their frames",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
         name: "generation",
         after: "files had another generation for a while",
         sites: &[EXT4_PLAIN],
@@ -75,6 +80,11 @@ const RULES: [Rule; 22] = [
     Rule {
         name: "overtake",
         after: "pages changed on their way to the host",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "poison",
+        after: "frames broke",
         sites: &[EXT4, XFS],
     },
     Rule {
