@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The ioctls of ext4 and XFS that exchange, share or mark extents.
+//! The ioctls of ext4 and XFS that exchange, share or mark extents, or change a whole filesystem.
 
 use std::{
     fs::{File, Metadata},
@@ -114,6 +114,34 @@ struct EnableVerity {
     reserved_too: [u64; 11],
 }
 
+/// `struct ext4_tune_sb_params`, of which only the maximum number of mounts is set.
+#[repr(C)]
+struct Tune {
+    set: u32,
+    interval: u32,
+    errors: u16,
+    mounts: u16,
+    most_mounts: u16,
+    stride: u16,
+    others: [u64; 27],
+}
+
+/// `struct fsuuid`, behind the head that the number of the ioctl counts.
+#[repr(C)]
+struct Uuid {
+    len: u32,
+    flags: u32,
+    uuid: [u8; 16],
+}
+
+const MIGRATE: Opcode = opcode::none(b'f', 9);
+const ALLOCATE_DELAYED: Opcode = opcode::none(b'f', 12);
+const PRECACHE_EXTENTS: Opcode = opcode::none(b'f', 18);
+const CLEAR_EXTENT_CACHE: Opcode = opcode::none(b'f', 40);
+const CHECKPOINT: Opcode = opcode::write::<u32>(b'f', 43);
+const SET_UUID: Opcode = opcode::write::<[u32; 2]>(b'f', 44);
+const TUNE: Opcode = opcode::write::<Tune>(b'f', 46);
+const SET_LABEL: Opcode = opcode::write::<[u8; 256]>(0x94, 50);
 const MOVE_EXT: Opcode = opcode::read_write::<MoveExtent>(b'f', 15);
 const SET_GENERATION: Opcode = opcode::write::<i64>(b'f', 4);
 const SWAP_BOOT: Opcode = opcode::none(b'f', 17);
@@ -125,6 +153,11 @@ const SWAP_EXTENTS: Opcode = opcode::read_write::<SwapExtents>(b'X', 109);
 const CLONE_RANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 /// The size in the number is that of the structure without the elements behind its head.
 const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
+
+/// Overwrites the blocks of the journal with zeros.
+const ZERO_OUT: u32 = 2;
+/// Sets the maximum number of mounts.
+const TUNE_MOST_MOUNTS: u32 = 4;
 
 /// Exchanges up to the end of both files, which swap their lengths.
 pub(crate) const TO_END: u64 = 1;
@@ -161,8 +194,75 @@ pub(crate) fn set_generation(file: &File, generation: u32) -> io::Result<()> {
 
 /// Swaps the content with the boot loader's inode.
 pub(crate) fn swap_boot(file: &File) -> io::Result<()> {
+    bare::<SWAP_BOOT>(file)
+}
+
+/// Describes the blocks of a file by extents.
+pub(crate) fn migrate(file: &File) -> io::Result<()> {
+    bare::<MIGRATE>(file)
+}
+
+/// Allocates blocks for pages that were written to memory only.
+pub(crate) fn allocate_delayed(file: &File) -> io::Result<()> {
+    bare::<ALLOCATE_DELAYED>(file)
+}
+
+/// Reads the extents of a file into memory.
+pub(crate) fn precache_extents(file: &File) -> io::Result<()> {
+    bare::<PRECACHE_EXTENTS>(file)
+}
+
+/// Drops the extents of a file from memory.
+pub(crate) fn clear_extent_cache(file: &File) -> io::Result<()> {
+    bare::<CLEAR_EXTENT_CACHE>(file)
+}
+
+/// Calls an ioctl that has no argument.
+fn bare<const NUMBER: Opcode>(file: &File) -> io::Result<()> {
     // SAFETY: it has no argument.
-    Ok(unsafe { ioctl(file, NoArg::<SWAP_BOOT>::new()) }?)
+    Ok(unsafe { ioctl(file, NoArg::<NUMBER>::new()) }?)
+}
+
+/// Writes all blocks in the journal of a file's filesystem to their places, and possibly zeros to
+/// the journal.
+pub(crate) fn checkpoint(file: &File, zeros: bool) -> io::Result<()> {
+    let flags = if zeros { ZERO_OUT } else { 0 };
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(file, Setter::<CHECKPOINT, _>::new(flags)) }?)
+}
+
+/// Sets the label of a file's filesystem.
+pub(crate) fn set_label(file: &File) -> io::Result<()> {
+    let mut label = [0; 256];
+    label[..5].copy_from_slice(b"label");
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(file, Setter::<SET_LABEL, _>::new(label)) }?)
+}
+
+/// Sets the UUID of a file's filesystem.
+pub(crate) fn set_uuid(file: &File) -> io::Result<()> {
+    let argument = Uuid {
+        len: 16,
+        flags: 0,
+        uuid: [7; 16],
+    };
+    // SAFETY: the kernel reads the head and the bytes behind it.
+    Ok(unsafe { ioctl(file, Setter::<SET_UUID, _>::new(argument)) }?)
+}
+
+/// Sets a parameter in the superblock of a file's filesystem.
+pub(crate) fn tune(file: &File) -> io::Result<()> {
+    let argument = Tune {
+        set: TUNE_MOST_MOUNTS,
+        interval: 0,
+        errors: 0,
+        mounts: 0,
+        most_mounts: 100,
+        stride: 0,
+        others: [0; 27],
+    };
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(file, Setter::<TUNE, _>::new(argument)) }?)
 }
 
 /// Makes a file that is open for reading only a verity file.

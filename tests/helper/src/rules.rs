@@ -6,6 +6,7 @@
 //! The steps require that no other task uses the filesystem, or reclaims from the cgroup, which is
 //! that of this program.
 
+mod atomic;
 mod attach;
 mod block;
 mod change;
@@ -13,13 +14,25 @@ mod cut;
 mod dax;
 mod direct;
 mod donor;
+mod encrypt;
+mod frames;
 mod generation;
+mod kept;
+mod layout;
 mod overtake;
+mod poison;
 mod queued;
+mod quota;
+mod readonly;
+mod realtime;
 mod reuse;
+mod scrub;
+mod shutdown;
 mod swap;
 mod tail;
 mod unmount;
+mod whole;
+mod zeroes;
 
 use std::{
     fs::{File, OpenOptions},
@@ -58,6 +71,8 @@ pub(crate) struct RuleArguments {
 /// The rules.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Rule {
+    /// An atomic write forgets the pages that it replaces
+    Atomic,
     /// Changes of a file that were under way when the module was loaded are over before a page is
     /// put
     Attach,
@@ -73,40 +88,75 @@ enum Rule {
     Direct,
     /// A file that gave its blocks away is read from its new ones
     Donor,
+    /// No page of an encrypted file is put
+    Encrypt,
+    /// Pages that have changed their frames are put with their content
+    Frames,
     /// Pages put under a generation are not found after changes under another one
     Generation,
+    /// Pages stay when their blocks are described in another way
+    Layout,
     /// A put in flight does not outlast a change of its page
     Overtake,
+    /// A page in a broken frame is not put
+    Poison,
     /// No page is put while an asynchronous direct write begins
     Queued,
+    /// A quota file has the content that the kernel wrote
+    Quota,
+    /// Pages stay when their filesystem becomes read-only and writable
+    Readonly,
+    /// A file on the realtime device has the content written there
+    Realtime,
     /// A file finds no page of another one that had its inode
     Reuse,
+    /// A file whose extents are repaired is forgotten
+    Scrub,
+    /// Pages stay when their filesystem is shut down
+    Shutdown,
     /// A file that was swapped to has the content on the disk
     Swap,
     /// A folio from the host is zero beyond the end of the file
     Tail,
     /// No page of an unmounted filesystem is found
     Unmount,
+    /// Pages stay when their filesystem as a whole is changed
+    Whole,
+    /// Blocks that the disk filled with zeros are read as zeros
+    Zeroes,
 }
 
 /// Tests a rule and prints how many bytes were wrong.
 pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let dir = &arguments.mount;
+    let (device, fstype) = (&arguments.device, &arguments.fstype);
     let wrong = match arguments.rule {
-        Rule::Attach => attach::attach(dir, &arguments.device),
+        Rule::Atomic => atomic::atomic(dir),
+        Rule::Attach => attach::attach(dir, device),
         Rule::Block => block::block(dir),
         Rule::Change => change::change(dir),
         Rule::Cut => cut::cut(dir),
         Rule::Dax => dax::dax(dir),
         Rule::Direct => direct::direct(dir),
         Rule::Donor => donor::donor(dir),
+        Rule::Encrypt => encrypt::encrypt(dir),
+        Rule::Frames => frames::frames(dir),
         Rule::Generation => generation::generation(dir),
+        Rule::Layout => layout::layout(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
-        Rule::Queued => queued::queued(dir, &arguments.device, &arguments.fstype),
+        Rule::Poison => poison::poison(dir),
+        Rule::Queued => queued::queued(dir, device, fstype),
+        Rule::Quota => quota::quota(dir, device, fstype),
+        Rule::Readonly => readonly::readonly(dir, device, fstype),
+        Rule::Realtime => realtime::realtime(dir),
         Rule::Reuse => reuse::reuse(dir),
+        Rule::Scrub => scrub::scrub(dir),
+        Rule::Shutdown => shutdown::shutdown(dir, device, fstype),
         Rule::Swap => swap::swap(dir),
         Rule::Tail => tail::tail(dir),
-        Rule::Unmount => unmount::unmount(dir, &arguments.device, &arguments.fstype),
+        Rule::Unmount => unmount::unmount(dir, device, fstype),
+        Rule::Whole => whole::whole(dir, fstype),
+        Rule::Zeroes => zeroes::zeroes(dir),
     }?;
     println!("{wrong}");
     Ok(())

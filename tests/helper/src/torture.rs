@@ -28,6 +28,7 @@ use serde::Serialize;
 pub(crate) use disturb::{DisturbArguments, disturb};
 use model::Model;
 use reader::Way;
+pub(crate) use special::ATOMIC;
 use worker::Worker;
 
 /// Maximum size of a file in bytes.

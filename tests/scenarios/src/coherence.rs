@@ -6,6 +6,7 @@
 
 mod attach;
 mod rules;
+mod scsi;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use ddhelper::churn::{Plan, ReadResult, Replay};
@@ -39,14 +40,21 @@ const XFS_16K: Filesystem = Filesystem {
     ..XFS
 };
 
-/// For a single rule: owners of files may set their generations.
+/// For single rules: owners of files may set their generations, and files may be encrypted.
 const EXT4_PLAIN: Filesystem = Filesystem {
     name: "ext4-plain",
-    make: "mke2fs -q -t ext4 -b 4096 -O ^metadata_csum",
+    make: "mke2fs -q -t ext4 -b 4096 -O ^metadata_csum,encrypt",
     ..EXT4
 };
 
-/// For a single rule: files on its realtime device, which is memory, may be DAX, and those on its
+/// For single rules: its disk, which is memory, replaces blocks atomically, discards them, and fills
+/// them with zeros by itself.
+const EXT4_SCSI: Filesystem = Filesystem {
+    name: "ext4-scsi",
+    ..EXT4
+};
+
+/// For single rules: files on its realtime device, which is memory, may be DAX, and those on its
 /// other device may not.
 const XFS_DAX: Filesystem = Filesystem {
     name: "xfs-dax",
@@ -75,14 +83,15 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let mut targets = vec![attach::hold(&guest, plain)?];
     ddctl::run(&guest, "container set-weight default 0")?;
 
-    guest.exec_ok(["modprobe", "-a", "nd_pmem", "nd_e820"])?;
+    guest.exec_ok(["modprobe", "-a", "nd_pmem", "nd_e820", "quota_v2"])?;
     wait::until("the device is there", || {
         let there = guest.exec(["test", "-b", "/dev/pmem0"])?;
         Ok(there.exit.success().then_some(()))
     })?;
     for (site, disk) in all().zip(&disks) {
-        site.mount(&guest, disk)?;
+        site.mount(&guest, &disk.path_in_guest())?;
     }
+    EXT4_SCSI.mount(&guest, &scsi::disk(&guest)?)?;
     targets.extend(rules::hold(&guest)?);
     if targets.iter().any(|target| !target.met) {
         // Random operations would notice the same fault only once more.
@@ -139,14 +148,13 @@ impl Filesystem {
     }
 
     /// Makes the filesystem and the container that uses it.
-    fn mount(&self, guest: &Guest, disk: &Disk) -> Result<()> {
-        let device = disk.path_in_guest();
-        self.format(guest, &device)?;
+    fn mount(&self, guest: &Guest, device: &str) -> Result<()> {
+        self.format(guest, device)?;
         let options = match self.name == XFS_DAX.name {
             true => "noatime,rtdev=/dev/pmem0",
             false => "noatime",
         };
-        guest.mount(&device, &self.path(), self.fstype, options)?;
+        guest.mount(device, &self.path(), self.fstype, options)?;
         stage::container(guest, self.name, LIMIT, 100)
     }
 

@@ -3,12 +3,12 @@
 //! A file that was written past the page cache, because its device is memory, is not read from the
 //! host with its old content.
 
-use std::{fs, os::unix::fs::FileExt as _, path::Path, process::Command};
+use std::{fs, os::unix::fs::FileExt as _, path::Path};
 
 use anyhow::{Result, ensure};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-use super::{content, create, give_away, wrong};
+use super::{content, create, give_away, kept::xfs_io, wrong};
 
 const LEN: usize = 1 << 20;
 
@@ -16,7 +16,7 @@ const LEN: usize = 1 << 20;
 pub(super) fn dax(dir: &Path) -> Result<u64> {
     let path = dir.join("dax");
     let file = create(dir, "dax")?;
-    mark(&path, "+r")?;
+    xfs_io(&path, "chattr +r")?;
     file.write_all_at(&content(1, LEN), 0)?;
     file.sync_all()?;
     ensure!(
@@ -26,31 +26,16 @@ pub(super) fn dax(dir: &Path) -> Result<u64> {
     give_away(&file)?;
     drop(file);
 
-    mark(&path, "+x")?;
+    xfs_io(&path, "chattr +x")?;
     reload(&path, true)?;
     let file = fs::OpenOptions::new().read(true).write(true).open(&path)?;
     file.write_all_at(&content(2, LEN), 0)?;
     file.sync_all()?;
     drop(file);
 
-    mark(&path, "-x")?;
+    xfs_io(&path, "chattr -x")?;
     reload(&path, false)?;
     wrong(&fs::File::open(&path)?, &content(2, LEN))
-}
-
-/// Sets or removes an attribute of a file.
-fn mark(path: &Path, how: &str) -> Result<()> {
-    let command = format!("chattr {how}");
-    let done = Command::new("xfs_io")
-        .arg("-c")
-        .arg(command)
-        .arg(path)
-        .output()?;
-    ensure!(
-        done.status.success() && done.stderr.is_empty(),
-        "xfs_io: {done:?}"
-    );
-    Ok(())
 }
 
 /// Makes the inode leave memory, because it becomes DAX or not when it is loaded.

@@ -27,7 +27,7 @@ use super::{
 use crate::{files::Aligned, ioctl, queue::Queue};
 
 /// `RWF_ATOMIC`.
-const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
+pub(crate) const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
 /// `RWF_DONTCACHE`.
 pub(super) const UNCACHED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// Number of generations that are used, which is small so that each comes again.

@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Command, Guest, Target};
 
-use super::{EXT4_PLAIN, XFS_16K, XFS_DAX};
+use super::{EXT4_PLAIN, EXT4_SCSI, XFS_16K, XFS_DAX};
 use crate::{
     ddctl,
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
@@ -21,7 +21,12 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 24] = [
+    Rule {
+        name: "atomic",
+        after: "blocks were replaced atomically",
+        sites: &[EXT4_SCSI],
+    },
     Rule {
         name: "block",
         after: "single blocks of pages were written",
@@ -53,9 +58,24 @@ const RULES: [Rule; 12] = [
         sites: &[EXT4, EXT4_1K],
     },
     Rule {
+        name: "encrypt",
+        after: "keys of encrypted files came and went",
+        sites: &[EXT4_PLAIN],
+    },
+    Rule {
+        name: "frames",
+        after: "pages changed their frames",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
         name: "generation",
         after: "files had another generation for a while",
         sites: &[EXT4_PLAIN],
+    },
+    Rule {
+        name: "layout",
+        after: "blocks were described in another way",
+        sites: &[EXT4, EXT4_1K],
     },
     Rule {
         name: "overtake",
@@ -63,8 +83,38 @@ const RULES: [Rule; 12] = [
         sites: &[EXT4, XFS],
     },
     Rule {
+        name: "poison",
+        after: "frames broke",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "quota",
+        after: "the kernel wrote quotas",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "readonly",
+        after: "filesystems were read-only for a while",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "realtime",
+        after: "a file moved to the realtime device",
+        sites: &[XFS_DAX],
+    },
+    Rule {
         name: "reuse",
         after: "a file got the inode of another one",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "scrub",
+        after: "extents were repaired",
+        sites: &[XFS],
+    },
+    Rule {
+        name: "shutdown",
+        after: "filesystems were shut down",
         sites: &[EXT4, XFS],
     },
     Rule {
@@ -81,6 +131,16 @@ const RULES: [Rule; 12] = [
         name: "unmount",
         after: "a file was changed while it was not mounted",
         sites: &[EXT4],
+    },
+    Rule {
+        name: "whole",
+        after: "filesystems as a whole were changed",
+        sites: &[EXT4_SCSI, XFS],
+    },
+    Rule {
+        name: "zeroes",
+        after: "a disk filled blocks with zeros",
+        sites: &[EXT4_SCSI],
     },
 ];
 /// Minimum number of pages that the steps put.
