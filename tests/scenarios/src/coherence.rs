@@ -47,8 +47,8 @@ const EXT4_PLAIN: Filesystem = Filesystem {
     ..EXT4
 };
 
-/// For single rules: its disk, which is memory, replaces blocks atomically, discards them, and fills
-/// them with zeros by itself.
+/// For single rules: its disk, which is memory, replaces blocks atomically, discards them, and
+/// fills them with zeros by itself.
 const EXT4_SCSI: Filesystem = Filesystem {
     name: "ext4-scsi",
     ..EXT4

@@ -88,8 +88,8 @@ impl Kept {
         self.look(what, expected)
     }
 
-    /// Reads the file. Returns the number of wrong bytes. Those of pages that must not come from the
-    /// host are wrong even if they are equal.
+    /// Reads the file. Returns the number of wrong bytes. Those of pages that must not come from
+    /// the host are wrong even if they are equal.
     pub(super) fn look(&self, what: &str, expected: RangeInclusive<u64>) -> Result<u64> {
         let before = hits()?;
         let sum = wrong(&self.file, &self.want)?;

@@ -5,8 +5,8 @@
 use anyhow::Result;
 use ddlab::{Guest, wait};
 
-/// The kernel's own SCSI disk in memory, with atomic writes of any block, and with `WRITE SAME` that
-/// unmaps, by which it discards blocks and fills them with zeros.
+/// The kernel's own SCSI disk in memory, with atomic writes of any block, and with `WRITE SAME`
+/// that unmaps, by which it discards blocks and fills them with zeros.
 const MODULE: &str = "scsi_debug dev_size_mb=96 delay=0 atomic_wr=1 atomic_wr_align=1 \
                       atomic_wr_gran=1 lbpws=1 lbpu=1 lbprz=1";
 

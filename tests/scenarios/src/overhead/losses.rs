@@ -2,10 +2,10 @@
 
 //! Processor time of work that does not benefit from the cache, with and without the guest module.
 //!
-//! The machines' clocks count instructions, so that a second of processor time is a thousand million
-//! instructions, whatever else the test machine does. The time is that of the task that does the
-//! work. It includes the reclaim of its pages and the time that the host takes for its hypercalls,
-//! but neither writeback nor the module's worker.
+//! The machines' clocks count instructions, so that a second of processor time is a thousand
+//! million instructions, whatever else the test machine does. The time is that of the task that
+//! does the work. It includes the reclaim of its pages and the time that the host takes for its
+//! hypercalls, but neither writeback nor the module's worker.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, FileSpec, Guest, Target, Throttle};
@@ -82,13 +82,13 @@ fn works() -> [Work; 5] {
         ),
         work(
             CACHED,
-            (600.0, 8 * KEPT >> 12),
+            (600.0, (8 * KEPT) >> 12),
             128,
             format!("my $f = file(q(<), q(kept)); {WARM} slurp($f, 0, 4 << 20, 4096) for 1..8"),
         ),
         work(
             "a page that is overwritten",
-            (1200.0, 8 * KEPT >> 12),
+            (1200.0, (8 * KEPT) >> 12),
             128,
             "my $f = file(q(+<), q(written)); \
              for (1..8) { sysseek $f, 0, 0; syswrite $f, chr(64 + $_) x 131072 for 1..32 }"
@@ -109,7 +109,7 @@ pub(super) fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     stage.load_host(512)?;
     let files = vec![
         FileSpec::new("scanned", 2 * TURNS * PART, 1),
-        FileSpec::new("single", 2 * TURNS * SINGLE << 12, 2),
+        FileSpec::new("single", (2 * TURNS * SINGLE) << 12, 2),
         FileSpec::new("kept", KEPT, 3),
         FileSpec::new("written", 4 << 20, 4),
     ];
