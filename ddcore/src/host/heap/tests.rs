@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
+mod contended;
+
+use self::contended::Contended;
 use super::*;
 use crate::host::carried::Carried;
 use crate::host::cause::Cause;
@@ -52,7 +55,7 @@ pub(crate) struct Short {
 }
 
 impl Owner for Short {
-    type Lock<T> = RefCell<T>;
+    type Lock<T> = Contended<T>;
     type Page = Number;
     type Session = ();
     type Vm = Vm<Self>;
@@ -422,6 +425,28 @@ fn a_node_that_is_short_of_memory_takes_pages_of_the_vms_there() {
     // A node without VMs gets pages of all of them.
     assert_eq!(give_back(&host, 20, Some(2)), 20);
     assert!(used(0) < before[0]);
+}
+
+/// The shrinker waits until another task has chosen its victims, because a kernel that gets no pages
+/// would swap, or kill tasks, beside a full cache. A put does not wait: its own pool loses pages.
+#[test]
+fn memory_is_given_back_while_another_task_chooses_victims() {
+    let host = host();
+    host.tier.set_floor(CAPACITY);
+    add_vm(&host, 2);
+    for vm in [0, 1] {
+        for index in 0..5 {
+            assert_eq!(put_number(&host, vm, index), usize::from(PUT));
+        }
+    }
+    let used = |vm: usize| host.vm_list.borrow().vms()[vm].session.used();
+    host.tier.set_floor(0);
+    host.stock.give_back(u64::MAX, |_| true);
+    host.vm_list.held.set(true);
+    assert_eq!(give_back(&host, 20, None), 20);
+    let other = used(1);
+    assert_eq!(put_number(&host, 0, 100), usize::from(PUT));
+    assert_eq!(used(1), other);
 }
 
 /// Only one node is short of memory, and the others have plenty.
