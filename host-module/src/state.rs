@@ -64,8 +64,8 @@ impl Host {
         if mode == Mode::GlobalFifo {
             // Pages that are put from now on must be younger than all pages in the tier.
             let vm_list = self.vms.lock();
-            for session in vm_list.vms().iter().filter_map(|vm| vm.session()) {
-                self.tier.follow(&session.clock);
+            for vm in vm_list.vms() {
+                vm.peek(|session| self.tier.follow(&session.clock));
             }
         }
         self.tier.set_mode(mode);

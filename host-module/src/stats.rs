@@ -38,7 +38,7 @@ impl Host {
     /// Returns the number of registered VMs.
     pub(crate) fn vm_count(&self) -> usize {
         let vm_list = self.vms.lock();
-        let sessions = vm_list.vms().iter().filter_map(|vm| vm.session());
+        let sessions = vm_list.vms().iter().filter_map(|vm| vm.peek(|_| ()));
         sessions.count()
     }
 

@@ -101,6 +101,10 @@ impl ddcore::host::room::Vm for Vm {
         self.session()
     }
 
+    fn peek<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
+        self.peek(look)
+    }
+
     fn standing(&self) -> &Standing<Number> {
         &self.standing
     }
@@ -207,6 +211,13 @@ impl Vm {
     /// Returns the current session, if the guest is registered.
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
         self.current_session.lock().session().cloned()
+    }
+
+    /// Calls `look` with the current session, which cannot end meanwhile, if the guest is
+    /// registered. `look` runs under a spinlock.
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
+        let current = self.current_session.lock();
+        current.session().map(|session| look(session))
     }
 
     /// Checks the session and the sequence number of a call. Returns the session, or the reason for

@@ -124,15 +124,16 @@ fn choose<H: Host>(
     } = vm_list.parts();
     let whole = Whole::of(host.tier());
     for (entity, vm) in entities.iter_mut().zip(vms) {
-        let session = vm.session();
-        let used = session.as_ref().map_or(0, |session| session.used());
+        let is_there = |session: &H::Session| {
+            node.is_none_or(|node| session.state().nodes.are_mostly_on(node))
+        };
+        let seen = vm.peek(|session| (session.used(), is_there(session)));
+        let (used, is_there) = seen.unwrap_or_default();
         *entity = whole.refresh(&**vm, used);
-        entity.used = used.saturating_sub(vm.standing().claimed());
-        let is_there =
-            |node| session.is_some_and(|session| session.state().nodes.are_mostly_on(node));
-        if !node.is_none_or(is_there) {
-            entity.used = 0;
-        }
+        entity.used = match is_there {
+            true => used.saturating_sub(vm.standing().claimed()),
+            false => 0,
+        };
     }
     victims.choose(entities, turn, count);
 }

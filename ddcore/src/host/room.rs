@@ -103,6 +103,13 @@ pub trait Vm {
     /// Returns the current session, if there is one.
     fn session(&self) -> Option<impl Deref<Target = Self::Session>>;
 
+    /// Calls `look` with the current session, if there is one. While it runs, the owner keeps the
+    /// session from ending, so that the caller never drops the last reference to it: that frees
+    /// the memory of its index, which takes long. `look` must take no lock.
+    fn peek<R>(&self, look: impl FnOnce(&Self::Session) -> R) -> Option<R> {
+        self.session().map(|session| look(&session))
+    }
+
     /// Returns the standing that the VM has published.
     fn standing(&self) -> &Standing<<Self::Session as Session>::Number>;
 }
