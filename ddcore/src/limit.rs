@@ -54,17 +54,18 @@ impl<N: Number> Limit<N> {
     }
 
     /// Lowers the limit, because the host is short of memory at `now` and can spare no more than
-    /// `to` pages.
-    pub fn lower(&self, to: u64, now: u64) {
+    /// `to` pages. Returns whether the limit was above that.
+    pub fn lower(&self, to: u64, now: u64) -> bool {
         // The time is set first, so that a concurrent rise finds that it is not due.
         self.since.swap(now);
         let mut pages = self.pages.load();
         while pages > to {
             match self.pages.replace(pages, to) {
-                Ok(()) => return,
+                Ok(()) => return true,
                 Err(changed) => pages = changed,
             }
         }
+        false
     }
 
     /// Raises the limit if a rise is due. Returns whether it was raised. `spare` returns the number
@@ -129,9 +130,10 @@ mod tests {
     #[test]
     fn it_falls_at_once_and_only_falls() {
         let limit = lowered(1000, 0);
-        limit.lower(2000, 0);
+        assert!(!limit.lower(2000, 0));
         assert_eq!(limit.of(TIER.capacity), 1000);
-        limit.lower(10, 0);
+        assert!(!limit.lower(1000, 0), "the limit did not fall");
+        assert!(limit.lower(10, 0));
         assert_eq!(limit.of(TIER.capacity), 10);
         assert_eq!(limit.of(5), 5);
     }

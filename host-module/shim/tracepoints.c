@@ -17,6 +17,7 @@ DD_TRACEPOINT(get,
 	      TP_ARGS(vm, pool, pages, memory, ssd, tier, latency))
 DD_TRACEPOINT(flush, TP_PROTO(u32 vm, u32 ranges, u64 pages, bool finished, u64 latency),
 	      TP_ARGS(vm, ranges, pages, finished, latency))
+DD_TRACEPOINT(limit, TP_PROTO(u64 pages, u64 capacity), TP_ARGS(pages, capacity))
 DD_TRACEPOINT(evict,
 	      TP_PROTO(u32 vm, u32 pool, u64 pages, const char *tier, const char *reason),
 	      TP_ARGS(vm, pool, pages, tier, reason))

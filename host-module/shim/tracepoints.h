@@ -134,6 +134,20 @@ TRACE_EVENT(dd_flush,
 		  __entry->ranges, __entry->pages, __entry->finished, __entry->latency_ns)
 );
 
+TRACE_EVENT(dd_limit,
+	TP_PROTO(u64 pages, u64 capacity),
+	TP_ARGS(pages, capacity),
+	TP_STRUCT__entry(
+		__field(u64, pages)
+		__field(u64, capacity)
+	),
+	TP_fast_assign(
+		__entry->pages = pages;
+		__entry->capacity = capacity;
+	),
+	TP_printk("pages=%llu capacity=%llu", __entry->pages, __entry->capacity)
+);
+
 TRACE_EVENT(dd_evict,
 	TP_PROTO(u32 vm, u32 pool, u64 pages, const char *tier, const char *reason),
 	TP_ARGS(vm, pool, pages, tier, reason),

@@ -4,7 +4,7 @@
 //! kind of memory implements as well.
 
 use crate::counters::totals;
-use crate::ffi::{page, queue};
+use crate::ffi::{page, queue, tracepoints};
 use crate::memory::gfp_nowarn;
 use crate::number::Number;
 use crate::published::Published;
@@ -113,6 +113,12 @@ impl ddcore::host::Host for Host {
 
     fn milliseconds(&self) -> u64 {
         self.tier.milliseconds()
+    }
+
+    fn limit_fell(&self, pages: u64) {
+        if tracepoints::limit_is_on() {
+            tracepoints::limit(pages, self.tier.capacity());
+        }
     }
 
     fn evicted(&self, pages: &Freed) {

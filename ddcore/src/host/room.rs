@@ -184,6 +184,10 @@ pub trait Host {
     /// does nothing; puts then evict themselves.
     fn wake_evictor(&self) {}
 
+    /// Called after the limit of the tier has fallen because the host is short of memory, with the
+    /// limit.
+    fn limit_fell(&self, _pages: u64) {}
+
     /// Called after each eviction batch, with its pages.
     fn evicted(&self, pages: &Freed);
 
@@ -392,7 +396,9 @@ fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> us
 
 /// Lowers the limit of the tier to `pages`, because the host cannot spare more.
 fn lower_limit<H: Host>(host: &H, pages: u64) {
-    host.tier().lower_limit(pages, host.milliseconds());
+    if host.tier().lower_limit(pages, host.milliseconds()) {
+        host.limit_fell(host.tier().limit());
+    }
 }
 
 /// Takes back pages whose content is no longer needed. As many as the stock has room for are kept

@@ -104,9 +104,9 @@ impl<N: Number> Tier<N> {
     }
 
     /// Lowers the limit to `pages`, but not below the floor, because the host cannot spare more at
-    /// `now`, a time in milliseconds.
-    pub fn lower_limit(&self, pages: u64, now: u64) {
-        self.limit.lower(pages.max(self.floor()), now);
+    /// `now`, a time in milliseconds. Returns whether the limit fell.
+    pub fn lower_limit(&self, pages: u64, now: u64) -> bool {
+        self.limit.lower(pages.max(self.floor()), now)
     }
 
     /// Raises the limit if the host has had spare memory for a while at `now`, a time in

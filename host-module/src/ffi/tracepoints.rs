@@ -41,6 +41,10 @@ tracepoints! {
     flush_is_on = dd_trace_flush_on,
     flush = dd_trace_flush(vm: u32, ranges: u32, pages: u64, finished: bool, latency: u64);
 
+    /// The limit of the memory tier fell to `pages`.
+    limit_is_on = dd_trace_limit_on,
+    limit = dd_trace_limit(pages: u64, capacity: u64);
+
     /// Pages of a pool were evicted.
     evict_is_on = dd_trace_evict_on,
     evict = dd_trace_evict(

@@ -21,6 +21,7 @@ mod events;
 mod exits;
 mod faults;
 mod filesystem;
+mod histogram;
 mod hog;
 mod hostile;
 mod hotplug;

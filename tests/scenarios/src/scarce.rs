@@ -3,8 +3,6 @@
 //! A host that cannot spare the tier's capacity divides the memory that it can spare by weight
 //! (invariant 27), and puts take no memory from other users of the host (invariant 26).
 
-use std::cell::Cell;
-
 use anyhow::{Result, ensure};
 use ddlab::{
     Command, Context, FileSpec, Guest, Machine, ReadSpec, Running, Scenario, Target, Throttle, wait,
@@ -13,6 +11,7 @@ use ddlab::{
 use crate::{
     accounting,
     ddctl::{self, Vm},
+    histogram::Histogram,
     hog::Hog,
     stage::{self, Stage, pages, percent},
 };
@@ -63,7 +62,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         host,
         hog: &hog,
         full: full.used_pages,
-        least: Cell::new(u64::MAX),
     };
     ramp.until_gone(PARTS[0])?;
     let kept = Kept::compare(&before, &accounting::check(host)?)?;
@@ -76,30 +74,32 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
 
     // Puts alone do not wake the kernel's reclaim.
-    let asleep = scanned(host)?;
+    let reclaim = Reclaim::watch(host)?;
     busy.read_stream()?;
-    let woken = scanned(host)? - asleep;
 
     ramp.until_gone(PARTS[1])?;
     let had = ddctl::vm(&accounting::check(host)?, VMS[0])?.used_pages;
-    ramp.forget();
+    let limits = Histogram::start(host, "doubledecker_host/dd_limit", "pages")?;
+    let limit = ddctl::host(host)?.limit_pages;
     let before = ddctl::counters(&busy.guest)?;
     let streams = [busy.stream()?, third.stream()?];
     wait::until("the streams went on for a while", || {
-        ramp.look()?;
         let offered = (ddctl::counters(&busy.guest)? - before).put_offered;
         Ok((offered >= PASSES * pages(STREAM)).then_some(()))
     })?;
     let puts = ddctl::counters(&busy.guest)? - before;
-    let now = ddctl::vms(host)?;
-    ramp.look()?;
-    let own = ddctl::vm(&now, VMS[0])?.used_pages;
-    // A third of the least number of pages that were divided.
-    let due = had.min(ramp.least.get() / 3);
+    let own = ddctl::vm(&ddctl::vms(host)?, VMS[0])?.used_pages;
+    // A third of the least number of pages that were divided. The idle VM puts none, so that it
+    // does not get pages back when the limit rises again.
+    let least = limits.values()?.into_iter().fold(limit, u64::min);
+    drop(limits);
+    let due = had.min(least / 3);
 
     // Pages are evicted all the time while the kernel asks for memory.
     ramp.until_gone(PARTS[2])?;
+    let woken = reclaim.woken()?;
     fills_to_its_floor(host)?;
+    drop(reclaim);
     for mut stream in streams {
         stream.kill(9)?;
         stream.wait()?;
@@ -145,7 +145,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "%",
         ),
         Target::none(
-            "scarce: pages that the host's kernel scanned to make room for puts",
+            "scarce: times that a put above the floor woke the host's reclaim",
             woken,
         ),
         Target::none(
@@ -217,27 +217,36 @@ struct PressureRamp<'a> {
     hog: &'a Hog<'a>,
     /// Initial number of pages in the tier.
     full: u64,
-    /// The least limit that was seen.
-    least: Cell<u64>,
 }
 
 impl PressureRamp<'_> {
     /// Increases the pressure until a fraction of the tier's initial pages is gone.
     fn until_gone(&self, part: f64) -> Result<()> {
         let left = (self.full as f64 * (1.0 - part)) as u64;
-        self.hog.until(|| Ok(self.look()? < left))
+        self.hog
+            .until(|| Ok(ddctl::host(self.host)?.used_pages < left))
+    }
+}
+
+/// Counts how often the module makes the host's kernel reclaim memory. The kernel counts by the
+/// stacks of tasks, so that other users of memory do not matter.
+struct Reclaim<'a> {
+    background: Histogram<'a>,
+    direct: Histogram<'a>,
+}
+
+impl<'a> Reclaim<'a> {
+    fn watch(host: &'a Machine) -> Result<Self> {
+        let stacks = |event| Histogram::start(host, event, "common_stacktrace");
+        Ok(Self {
+            background: stacks("vmscan/mm_vmscan_wakeup_kswapd")?,
+            direct: stacks("vmscan/mm_vmscan_direct_reclaim_begin")?,
+        })
     }
 
-    /// Returns the number of pages in the tier.
-    fn look(&self) -> Result<u64> {
-        let status = ddctl::host(self.host)?;
-        self.least.set(self.least.get().min(status.limit_pages));
-        Ok(status.used_pages)
-    }
-
-    /// Discards earlier observations.
-    fn forget(&self) {
-        self.least.set(u64::MAX);
+    fn woken(&self) -> Result<u64> {
+        let module = "doubledecker_host";
+        Ok(self.background.by_module(module)? + self.direct.by_module(module)?)
     }
 }
 
@@ -272,17 +281,6 @@ impl Kept {
 fn containers(vm: &Vm) -> impl Iterator<Item = u64> {
     let filled = vm.containers.iter().filter(|one| one.name.starts_with('c'));
     filled.map(|one| one.used_pages)
-}
-
-/// Returns how many objects and pages the host's kernel has scanned so far to free memory.
-fn scanned(host: &Machine) -> Result<u64> {
-    let text = host.read_text("/proc/vmstat")?;
-    let numbers = text.lines().filter_map(|line| line.split_once(' '));
-    let wanted = ["pgscan_kswapd", "pgscan_direct", "slabs_scanned"];
-    let counts = numbers.filter(|(name, _)| wanted.contains(name));
-    Ok(counts
-        .filter_map(|(_, count)| count.parse::<u64>().ok())
-        .sum())
 }
 
 /// A VM with a full container for each of its files.
