@@ -20,6 +20,7 @@ use crate::{
 const MACHINE: &str = include_str!("../../tests/kernel/machine.config");
 const DEBUG: &str = include_str!("../../tests/kernel/debug.config");
 const CSAN: &str = include_str!("../../tests/kernel/csan.config");
+const HARDENED: &str = include_str!("../../tests/kernel/hardened.config");
 
 /// The stock configuration without modules, then the fragments: the last setting of an option
 /// counts. KCSAN does not instrument the code that restores a processor's `%gs`, because it uses
@@ -65,6 +66,7 @@ impl Recipe {
             Checks::Stock => return None,
             Checks::Debug => ("debug", DEBUG),
             Checks::Csan => ("csan", CSAN),
+            Checks::Hardened => ("hardened", HARDENED),
         };
         let fragment = settings(&(MACHINE.to_owned() + fragment));
         let key = cache::key(&[&stock.name, &stock.version, &fragment, CONFIGURE, BUILD]);

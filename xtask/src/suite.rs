@@ -92,6 +92,8 @@ pub(crate) enum Checks {
     Debug,
     /// Data races; built from Debian's source
     Csan,
+    /// Control flow (kCFI), sections with interrupts off; built from Debian's source
+    Hardened,
 }
 
 impl Checks {
@@ -99,7 +101,7 @@ impl Checks {
     /// `Artifacts::pace`).
     pub(crate) fn pace(self) -> u32 {
         match self {
-            Self::Stock => 1,
+            Self::Stock | Self::Hardened => 1,
             Self::Debug | Self::Csan => 4,
         }
     }
@@ -107,7 +109,7 @@ impl Checks {
     /// Returns how much more memory machines need than with Debian's kernel, in MiB.
     pub(crate) fn memory_mib(self) -> u64 {
         match self {
-            Self::Stock => 0,
+            Self::Stock | Self::Hardened => 0,
             Self::Debug | Self::Csan => 256,
         }
     }
@@ -119,7 +121,7 @@ impl Checks {
             // five-level page tables disabled. KASAN then takes all memory for invalid, and reports
             // nothing from then on.
             Self::Debug => "no5lvl",
-            Self::Stock | Self::Csan => "",
+            Self::Stock | Self::Csan | Self::Hardened => "",
         }
     }
 }

@@ -3,7 +3,10 @@
 //! The work of the cache inside a guest delays other tasks only briefly, even for large folios and
 //! large files.
 
+mod sections;
 mod swap;
+
+pub(crate) use self::sections::SECTIONS;
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, Throttle};
@@ -45,7 +48,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage::counting_instructions(context, measure)
 }
 
-fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
+/// Starts a guest with a file of large folios, and loads the host's module.
+fn prepare<'a>(stage: &Stage<'a>) -> Result<Guest> {
     stage.load_host(CAPACITY_MIB)?;
     stage.host().cgroup(swap::VMM, &[])?;
     let disk = stage.blank_disk("data", 8192)?;
@@ -57,13 +61,23 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     guest.mount(&disk.path_in_guest(), "/mnt", "xfs", "noatime")?;
     guest.cgroup(READER, &[])?;
     guest.shell(format!("yes double | head -c {LARGE} > /mnt/large; sync"))?;
+    Ok(guest)
+}
+
+/// Loads the guest's module, with a container for the reader.
+fn enroll(guest: &Guest) -> Result<()> {
+    guest.load_module(GUEST, &[MAP])?;
+    stage::attached(guest)?;
+    ddctl::run(guest, &format!("container add {READER} --policy fifo")).map(drop)
+}
+
+fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
+    let guest = prepare(stage)?;
     let site = Site { guest: &guest };
 
     let [alone, module] = [false, true].map(|with| -> Result<_> {
         if with {
-            guest.load_module(GUEST, &[MAP])?;
-            stage::attached(&guest)?;
-            ddctl::run(&guest, &format!("container add {READER} --policy fifo"))?;
+            enroll(&guest)?;
         }
         site.grow()?;
         let (mut leave, mut back, mut cut) =

@@ -115,6 +115,7 @@ pub fn by_name() -> &'static [Scenario] {
     &[
         bounds::BOUNDS,
         latency::LATENCY,
+        latency::SECTIONS,
         path::PATH,
         nodes::NODES,
         refused::REFUSED,

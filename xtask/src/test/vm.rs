@@ -37,8 +37,9 @@ const NEED_FSX: [&str; 1] = ["tools"];
 const NEED_INSTALLED: [&str; 1] = ["installed"];
 
 /// Scenarios that need another kernel than the selected one, unless they are named: one with checks
-/// that fails allocations, and one with PREEMPT_RT, which must be refused.
-const OTHER_KERNELS: [&str; 2] = ["allocations", "refused"];
+/// that fails allocations, one with PREEMPT_RT, which must be refused, and one with the tracers of
+/// sections with interrupts off.
+const OTHER_KERNELS: [&str; 3] = ["allocations", "refused", "sections"];
 /// Scenarios by name that do not take part in the rotation, because they measure the machine and
 /// others would disturb them.
 const ALONE: [&str; 7] = [
