@@ -21,13 +21,13 @@ pub(crate) struct Context<'a> {
 }
 
 /// A host module of our ABI version, and its status.
-pub(crate) struct Host {
+pub(crate) struct OpenHost {
     pub(crate) control: Box<dyn HostControl>,
     pub(crate) status: HostStatus,
 }
 
 /// A guest module of our ABI version, and its status.
-pub(crate) struct Guest {
+pub(crate) struct OpenGuest {
     pub(crate) control: Box<dyn GuestControl>,
     pub(crate) status: GuestStatus,
 }
@@ -85,7 +85,7 @@ impl<'a> Context<'a> {
     }
 
     /// Opens the host module. If only the guest module is loaded, the error names `verb`.
-    pub(crate) fn host(&self, verb: &str) -> Result<Host> {
+    pub(crate) fn host(&self, verb: &str) -> Result<OpenHost> {
         if self.wanted == Some(Side::Guest) {
             return Err(wrong_side(verb, Side::Host, Kind::Usage));
         }
@@ -97,7 +97,7 @@ impl<'a> Context<'a> {
     }
 
     /// Opens the guest module. If only the host module is loaded, the error names `verb`.
-    pub(crate) fn guest(&self, verb: &str) -> Result<Guest> {
+    pub(crate) fn guest(&self, verb: &str) -> Result<OpenGuest> {
         if self.wanted == Some(Side::Host) {
             return Err(wrong_side(verb, Side::Guest, Kind::Usage));
         }
@@ -138,21 +138,21 @@ impl<'a> Context<'a> {
     }
 
     /// Opens the host module, if it is loaded.
-    pub(crate) fn open_host(&self) -> Result<Option<Host>> {
+    pub(crate) fn open_host(&self) -> Result<Option<OpenHost>> {
         let Some(mut control) = loaded_or_none(self.system.host())? else {
             return Ok(None);
         };
         let status = control.status()?;
-        Ok(Some(Host { control, status }))
+        Ok(Some(OpenHost { control, status }))
     }
 
     /// Opens the guest module, if it is loaded.
-    pub(crate) fn open_guest(&self) -> Result<Option<Guest>> {
+    pub(crate) fn open_guest(&self) -> Result<Option<OpenGuest>> {
         let Some(mut control) = loaded_or_none(self.system.guest())? else {
             return Ok(None);
         };
         let status = control.status()?;
-        Ok(Some(Guest { control, status }))
+        Ok(Some(OpenGuest { control, status }))
     }
 
     /// Returns whether a module is loaded. It is also loaded if it refuses our requests.

@@ -101,7 +101,7 @@ fn warn(places: &Places, config: &Config, json: bool) {
 fn dry_run(file: &Path, json: bool) -> Result<ExitCode> {
     let places = Places::default();
     let config = places.load(file)?;
-    let mut host = blocking::Host::open()?;
+    let mut host = blocking::HostClient::open()?;
     let changes = dry_run::run(&config, &mut host, &places)?;
     warn(&places, &config, json);
     print(&changes, json)?;

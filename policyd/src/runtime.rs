@@ -10,8 +10,8 @@ use crate::{
     discovery::Runtimes,
     engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
     measure::{Meter, Origins},
-    metrics::{self, Guest, Shown},
-    module::{self, Module},
+    metrics::{self, GuestFigures, Shown},
+    module::{self, GuestAccess},
     tree::{self, Tree},
 };
 use anyhow::{Context, Result, anyhow, bail};
@@ -75,7 +75,7 @@ impl Places {
 const MOST_CHANGES: usize = 256;
 
 /// The running daemon.
-pub struct Runtime<M: Module, S: Service> {
+pub struct Runtime<M: GuestAccess, S: Service> {
     path: PathBuf,
     engine: Engine,
     module: M,
@@ -89,7 +89,7 @@ pub struct Runtime<M: Module, S: Service> {
     jobs: Jobs,
     show: Show<Shown>,
     /// Counters of the module, if metrics are served.
-    guest: Option<Guest>,
+    guest: Option<GuestFigures>,
     /// State of a dry run, which reports changes instead of making them.
     dry_run: Option<DryRun>,
     start: Instant,
@@ -102,7 +102,7 @@ struct DryRun {
     changes: BTreeSet<String>,
 }
 
-impl<M: Module, S: Service> Runtime<M, S> {
+impl<M: GuestAccess, S: Service> Runtime<M, S> {
     /// Creates a daemon from a configuration file, which must be valid.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
         let config = load(path)?;
@@ -280,7 +280,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         };
         let pools = control.pools().await?;
         if self.engine.config().metrics.is_some() {
-            self.guest = Some(Guest {
+            self.guest = Some(GuestFigures {
                 status: control.status().await?,
                 pools: pools.clone(),
             });

@@ -9,7 +9,7 @@ use ddabi::{
 };
 use dddaemon::{event_loop::Request, fake::FakeService, listener::Change};
 use ddhostd::{
-    module::Module,
+    module::HostAccess,
     report::{Report, Rule, VmReport},
     runtime::Runtime,
 };
@@ -38,7 +38,7 @@ struct FakeModule {
     changes: mpsc::Receiver<Change>,
 }
 
-impl Module for FakeModule {
+impl HostAccess for FakeModule {
     type Control = FakeHost;
 
     async fn connect(&mut self) -> Result<FakeHost> {

@@ -11,7 +11,7 @@ use dddaemon::{
 use ddnl::fake::GuestState;
 use policyd::{
     engine::{Explanation, Report},
-    metrics::{self, Guest, Shown},
+    metrics::{self, GuestFigures, Shown},
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ fn full() -> Shown {
     report.memory.pressure_percent = Some(2.5);
     report.memory.reclaimed_bytes = 77;
     let GuestState { status, pools, .. } = GuestState::default();
-    let mut guest = Guest { status, pools };
+    let mut guest = GuestFigures { status, pools };
     guest.status.counters.get_hits = 2;
     guest.status.counters.put_skipped_policy = 3;
     guest.status.counters.get_latency[12] = 4;
