@@ -5,7 +5,7 @@
 use ddabi::{counters::AdmissionCounters, pool::PoolStats};
 use dddaemon::{
     catalogue::{self, Metric},
-    exposition::{Format, Page},
+    exposition::Format,
     scrape,
 };
 use ddnl::fake::GuestState;
@@ -18,14 +18,11 @@ use std::collections::BTreeMap;
 use tempfile::TempDir;
 
 fn text(shown: &Shown, format: Format) -> String {
-    let mut page = Page::new(format);
-    metrics::page(shown, &mut page);
-    page.finish()
+    catalogue::text(shown, metrics::page, format)
 }
 
 fn metrics(shown: &Shown) -> BTreeMap<String, Metric> {
-    let text = text(shown, Format::Text);
-    catalogue::read(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"))
+    catalogue::metrics(shown, metrics::page)
 }
 
 fn container(name: &str) -> Explanation {
@@ -151,7 +148,7 @@ fn users_do_not_make_the_page_larger_than_its_bound() {
 /// The table in the documents agrees with the page's own descriptions.
 #[test]
 fn the_documents_list_all_metrics() {
-    catalogue::assert_documented("policyd_", &metrics(&full()));
+    catalogue::assert_documented("policyd_", &full(), metrics::page);
 }
 
 /// The linter of Prometheus itself.
