@@ -3,12 +3,10 @@
 //! Context of a verb: the modules, the output, and the global options.
 
 use crate::{
-    error::{Error, Kind, Result, WarningReport},
-    output::versioned,
+    error::{Error, Kind, Result},
     system::System,
 };
-use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side};
-use serde_json::json;
+use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side, program_error};
 use std::{ffi::OsString, io::Write};
 
 /// Context in which one verb runs.
@@ -75,10 +73,7 @@ impl<'a> Context<'a> {
     /// Prints a warning to the standard error.
     pub(crate) fn warn(&mut self, message: &str) -> Result<()> {
         match self.json {
-            true => writeln!(self.err, "{}", {
-                let warning = message.into();
-                versioned(json!(WarningReport { warning }))
-            })?,
+            true => writeln!(self.err, "{}", program_error::warning(message))?,
             false => writeln!(self.err, "Warning: {message}")?,
         }
         Ok(())

@@ -8,7 +8,8 @@ use crate::{
     cgroup_writer::CgroupWriter,
     config::Config,
     discovery::Runtimes,
-    engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
+    dry_run::DryRunReport,
+    engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Sample, Time},
     measure::{Meter, Origins},
     metrics::{self, GuestFigures, Shown},
     module::{self, GuestAccess},
@@ -127,9 +128,8 @@ impl<M: GuestAccess, S: Service> Runtime<M, S> {
         })
     }
 
-    /// Finds out what [`Self::run`] would do, without changing anything. Returns the changes, and a
-    /// report.
-    pub async fn dry_run(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
+    /// Finds out what [`Self::run`] would do, without changing anything.
+    pub async fn dry_run(mut self, rounds: u32) -> Result<DryRunReport> {
         self.dry_run = Some(DryRun {
             rounds,
             ..DryRun::default()
@@ -146,8 +146,10 @@ impl<M: GuestAccess, S: Service> Runtime<M, S> {
             self.act().await;
             let dry_run = self.dry_run.take().unwrap_or_default();
             if dry_run.rounds == 0 || !self.engine.config().measures() {
-                let changes = dry_run.changes.into_iter().collect();
-                return Ok((changes, self.engine.report()));
+                return Ok(DryRunReport {
+                    changes: dry_run.changes.into_iter().collect(),
+                    report: self.engine.report(),
+                });
             }
             self.dry_run = Some(dry_run);
             sleep(self.start, self.engine.poll_timeout()).await;

@@ -58,7 +58,7 @@ fn vm(id: u32, name: &str) -> VmReport {
 }
 
 /// A host with everything that can be on the page.
-fn full() -> Report {
+pub(crate) fn full() -> Report {
     let host = FakeHost::new(HostState::default());
     let mut status = host.with(|state| state.status.clone());
     status.counters.calls = 7;

@@ -8,11 +8,12 @@ use super::{
 };
 use crate::config::{Figure, Store};
 use ddnl::printable;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
 /// The report. `docs/policyd.md` describes its JSON.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Report {
     /// Whether the guest module is loaded.
     pub module: bool,
@@ -36,7 +37,7 @@ pub struct Report {
 }
 
 /// The VM's memory.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MemoryReport {
     /// Total bytes.
     pub total_bytes: u64,
@@ -51,7 +52,7 @@ pub struct MemoryReport {
 }
 
 /// Shares and limits of a container, and the reasons for them.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Explanation {
     /// Its cgroup.
     pub cgroup: String,

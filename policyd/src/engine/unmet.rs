@@ -6,28 +6,15 @@ use super::{
     report::{Report, size},
     ruling::Verdict,
 };
-use ddnl::printable;
-use std::fmt;
-
-/// The parts of a file that this VM cannot fulfil, one per line.
-#[derive(Debug)]
-pub struct Unmet(Vec<String>);
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
-}
-
-impl std::error::Error for Unmet {}
+use ddnl::{Kind, ProgramError, printable};
 
 /// The share is known up to this part of it, because entitlements are rounded to pages.
 const ROUNDING: u64 = 1000;
 
 impl Report {
     /// Returns an error if floors exceed the VM's share together, or if targets cannot be met until
-    /// the VM gets more, or the file asks for less.
-    pub fn fulfilled(&self) -> Result<(), Unmet> {
+    /// the VM gets more, or the file asks for less. It has a line for each of them.
+    pub fn fulfilled(&self) -> Result<(), ProgramError> {
         let mut unmet: Vec<String> = self.excess_of_floors().into_iter().collect();
         let hopeless = self.containers.iter().filter(|one| one.verdict.is_final());
         unmet.extend(hopeless.map(|one| {
@@ -36,7 +23,7 @@ impl Report {
         }));
         match unmet.is_empty() {
             true => Ok(()),
-            false => Err(Unmet(unmet)),
+            false => Err(ProgramError::new(Kind::Unmet, unmet.join("\n"))),
         }
     }
 
@@ -94,7 +81,7 @@ mod tests {
             "needs_memory",
             "unmeasured",
         ] {
-            assert!(report(verdict).fulfilled().is_ok(), "{verdict}");
+            assert!(report(verdict, true).fulfilled().is_ok(), "{verdict}");
         }
     }
 

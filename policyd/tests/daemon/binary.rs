@@ -234,11 +234,12 @@ fn explain_without_a_daemon_fails() {
         .args(["explain", "--socket", "/does/not/exist"])
         .output();
     let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(5));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        text.contains("cannot ask /does/not/exist; does policyd run?"),
-        "{text}"
+    assert_eq!(
+        text,
+        "Error: cannot ask /does/not/exist; does policyd run?: No such file or directory (os error \
+         2)\nHint: `systemctl status doubledecker-policyd` shows whether it runs\n"
     );
 }
 
@@ -255,7 +256,7 @@ fn errors_are_json_on_request() {
         line["error"].clone()
     };
     let told = error(&["explain", "--json", "--socket", "/does/not/exist"]);
-    assert_eq!(told["kind"], "failed");
+    assert_eq!(told["kind"], "not-found");
     let message = told["message"].as_str().unwrap();
     assert!(message.starts_with("cannot ask /does/not/exist; does policyd run?"));
     let told = error(&["dry-run", "--json", "--config", "/does/not/exist"]);

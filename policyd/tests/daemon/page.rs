@@ -43,7 +43,7 @@ fn container(name: &str) -> Explanation {
 }
 
 /// A guest with everything that can be on the page.
-fn full() -> Shown {
+pub(crate) fn full() -> Shown {
     let mut report = Report {
         module: true,
         store_bytes: Some(1 << 30),
