@@ -10,7 +10,7 @@ use crate::{
     discovery::{Runtime, Runtimes},
     tree::Tree,
 };
-use ddnl::{Kind, ProgramError};
+use ddnl::{Kind, ProgramError, printable};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::{
@@ -58,6 +58,27 @@ impl fmt::Display for CheckReport {
                 writeln!(f, "{file}: valid, {containers}, {warnings}")
             }
         }
+    }
+}
+
+/// Returns an error if policyd can do nothing for a target of a file, whatever the machine is like.
+/// It has a line for each of them.
+pub fn within_reach(config: &Config) -> Result<(), ProgramError> {
+    let hopeless = config.containers.iter().filter_map(|one| {
+        let cause = one
+            .uncached()
+            .filter(|_| one.target.is_some() && !one.manage_memory)?;
+        Some(format!(
+            "container `{}`: policyd can never meet its target: {cause} keeps no page of it at the \
+             host, and guest memory is only changed with `manage_memory = true`",
+            printable(&one.name)
+        ))
+    });
+    let hopeless: Vec<String> = hopeless.collect();
+    match hopeless.is_empty() {
+        true => Ok(()),
+        false => Err(ProgramError::new(Kind::Unmet, hopeless.join("\n"))
+            .hint("set `manage_memory = true`, let the host keep pages, or remove the target")),
     }
 }
 

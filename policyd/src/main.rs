@@ -76,6 +76,7 @@ fn check(file: &Path, file_only: bool, strict: bool, json: bool) -> Result<ExitC
              the file with its name in its runtime, or in the output of systemd-cgls"
         );
     }
+    check::within_reach(&config)?;
     failure::print(&CheckReport::new(file, &config, warnings.len()), json)?;
     Ok(match strict && !warnings.is_empty() {
         true => Kind::Unmet.exit_code().into(),

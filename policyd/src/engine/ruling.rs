@@ -118,7 +118,7 @@ impl Verdict {
         match member.filter(|member| member.cost.is_some()) {
             None => Self::Unmeasured,
             Some(member) if !member.misses_target() => Self::Met,
-            Some(member) if member.store_helps() => Self::NoStore,
+            Some(member) if member.store_helps() && container.store.has_memory() => Self::NoStore,
             Some(_) => Self::NeedsMemory,
         }
     }
