@@ -36,7 +36,7 @@ Exit codes:
   3 the machine is not ready for the file (check), or a target or a floor of the
   file cannot be met (check, dry-run), 4 no permission,
   5 daemon not running, or no such container (explain),
-  6 the daemon is of another version (explain)";
+  6 the daemon has another version (explain)";
 
 const RUN: &str = "\
 Examples:
