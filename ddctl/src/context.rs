@@ -3,12 +3,10 @@
 //! Context of a verb: the modules, the output, and the global options.
 
 use crate::{
-    error::{Error, Kind, Result, WarningReport},
-    output::versioned,
+    error::{Error, Kind, Result},
     system::System,
 };
-use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side};
-use serde_json::json;
+use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side, program_error};
 use std::{ffi::OsString, io::Write};
 
 /// Context in which one verb runs.
@@ -21,13 +19,13 @@ pub(crate) struct Context<'a> {
 }
 
 /// A host module of our ABI version, and its status.
-pub(crate) struct Host {
+pub(crate) struct OpenHost {
     pub(crate) control: Box<dyn HostControl>,
     pub(crate) status: HostStatus,
 }
 
 /// A guest module of our ABI version, and its status.
-pub(crate) struct Guest {
+pub(crate) struct OpenGuest {
     pub(crate) control: Box<dyn GuestControl>,
     pub(crate) status: GuestStatus,
 }
@@ -75,17 +73,14 @@ impl<'a> Context<'a> {
     /// Prints a warning to the standard error.
     pub(crate) fn warn(&mut self, message: &str) -> Result<()> {
         match self.json {
-            true => writeln!(self.err, "{}", {
-                let warning = message.into();
-                versioned(json!(WarningReport { warning }))
-            })?,
+            true => writeln!(self.err, "{}", program_error::warning(message))?,
             false => writeln!(self.err, "Warning: {message}")?,
         }
         Ok(())
     }
 
     /// Opens the host module. If only the guest module is loaded, the error names `verb`.
-    pub(crate) fn host(&self, verb: &str) -> Result<Host> {
+    pub(crate) fn host(&self, verb: &str) -> Result<OpenHost> {
         if self.wanted == Some(Side::Guest) {
             return Err(wrong_side(verb, Side::Host, Kind::Usage));
         }
@@ -97,7 +92,7 @@ impl<'a> Context<'a> {
     }
 
     /// Opens the guest module. If only the host module is loaded, the error names `verb`.
-    pub(crate) fn guest(&self, verb: &str) -> Result<Guest> {
+    pub(crate) fn guest(&self, verb: &str) -> Result<OpenGuest> {
         if self.wanted == Some(Side::Host) {
             return Err(wrong_side(verb, Side::Guest, Kind::Usage));
         }
@@ -138,21 +133,21 @@ impl<'a> Context<'a> {
     }
 
     /// Opens the host module, if it is loaded.
-    pub(crate) fn open_host(&self) -> Result<Option<Host>> {
+    pub(crate) fn open_host(&self) -> Result<Option<OpenHost>> {
         let Some(mut control) = loaded_or_none(self.system.host())? else {
             return Ok(None);
         };
         let status = control.status()?;
-        Ok(Some(Host { control, status }))
+        Ok(Some(OpenHost { control, status }))
     }
 
     /// Opens the guest module, if it is loaded.
-    pub(crate) fn open_guest(&self) -> Result<Option<Guest>> {
+    pub(crate) fn open_guest(&self) -> Result<Option<OpenGuest>> {
         let Some(mut control) = loaded_or_none(self.system.guest())? else {
             return Ok(None);
         };
         let status = control.status()?;
-        Ok(Some(Guest { control, status }))
+        Ok(Some(OpenGuest { control, status }))
     }
 
     /// Returns whether a module is loaded. It is also loaded if it refuses our requests.

@@ -72,15 +72,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
 fn explain(refusal: &clap::Error, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = refusal.render();
     if refusal.use_stderr() && json {
-        let text = text.to_string();
-        let (message, usage) = text.split_once("\n\n").unwrap_or((&text, ""));
-        let message = message.trim_start_matches("error: ").trim();
-        let error = Error::new(Kind::Usage, message);
-        let hint = usage.replace("--help'.", "--help'").trim().to_owned();
-        match hint.is_empty() {
-            true => error.report(err, json),
-            false => error.hint(hint).report(err, json),
-        }
+        Error::usage(&text.to_string()).report(err, json)
     } else if refusal.use_stderr() {
         // An error of standard error itself cannot be reported.
         let _ = write!(err, "{text}");

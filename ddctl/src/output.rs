@@ -2,9 +2,9 @@
 
 //! Output of verbs, as text and as JSON.
 
-use crate::{context::Context, error::Result, report::SCHEMA_VERSION};
+use crate::{context::Context, error::Result};
 use comfy_table::{CellAlignment, Table as Grid, presets};
-use ddnl::printable_json;
+use ddnl::{printable_json, schema::versioned};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -41,14 +41,6 @@ impl Frame {
         };
         Ok(context.out.write_all(text.as_bytes())?)
     }
-}
-
-/// Adds the version of the schema to a JSON object.
-pub(crate) fn versioned(mut json: Value) -> Value {
-    if let Some(fields) = json.as_object_mut() {
-        fields.insert("schema_version".into(), json!(SCHEMA_VERSION));
-    }
-    json
 }
 
 /// A plain table with texts aligned to the left, and numbers to the right.

@@ -18,10 +18,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Version of the schema. It rises when a field is removed, is renamed or changes its meaning; a
-/// new field does not change it.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
-
 /// Status of the modules that are loaded.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct StatusReport {

@@ -5,99 +5,52 @@
 use crate::{
     advice::AdviceReport,
     commands::{doctor::DoctorReport, simulate::SimulationReport, support_bundle::BundleReport},
-    error::{ErrorReport, WarningReport},
     report::{
         AddedReport, CapacityReport, ContainersReport, CurvesReport, DeviceReport, DevicesReport,
-        EventReport, FlushReport, ModeReport, PolicyReport, RemovedReport, SCHEMA_VERSION,
-        SsdSettingsReport, StatsReport, StatusReport, StoreReport, VmsReport, WeightsReport,
+        EventReport, FlushReport, ModeReport, PolicyReport, RemovedReport, SsdSettingsReport,
+        StatsReport, StatusReport, StoreReport, VmsReport, WeightsReport,
     },
 };
-use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use ddnl::schema::Document;
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
-/// Returns the schema: an object of schemas by the names of verbs, and `error` and `warning`.
-///
-/// The version of the schema is a field of each object. An output of `--watch` has a `time`.
+/// Returns the schema of each verb.
 pub(crate) fn document() -> Value {
-    let mut generator = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator();
-    let mut verbs = Map::new();
-    {
-        let mut add = |name: &str, schema: Schema| {
-            verbs.insert(name.into(), versioned(schema.to_value(), name));
-        };
-        let generator = &mut generator;
-        add("status", of::<StatusReport>(generator));
-        add("vm list", of::<VmsReport>(generator));
-        add("set-weight", of::<WeightsReport>(generator));
-        add("set-capacity", of::<CapacityReport>(generator));
-        add("ssd add", of::<DeviceReport>(generator));
-        add("ssd remove", of::<DeviceReport>(generator));
-        add("ssd list", of::<DevicesReport>(generator));
-        add("ssd set", of::<SsdSettingsReport>(generator));
-        add("mode", of::<ModeReport>(generator));
-        add("stats", of::<StatsReport>(generator));
-        add("stats --curve", of::<CurvesReport>(generator));
-        add("flush", of::<FlushReport>(generator));
-        add("events", of::<EventReport>(generator));
-        add("advise", of::<AdviceReport>(generator));
-        add("doctor", of::<DoctorReport>(generator));
-        add("support-bundle", of::<BundleReport>(generator));
-        add("policy", of::<Map<String, Value>>(generator));
-        add("simulate", of::<SimulationReport>(generator));
-        add("container list", of::<ContainersReport>(generator));
-        add("container add", of::<AddedReport<'_>>(generator));
-        add("container remove", of::<RemovedReport>(generator));
-        add("container set-weight", of::<WeightsReport>(generator));
-        add("container set-policy", of::<PolicyReport<'_>>(generator));
-        add("container set-store", of::<StoreReport<'_>>(generator));
-        add("error", of::<ErrorReport>(generator));
-        add("warning", of::<WarningReport>(generator));
-    }
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "JSON of ddctl",
-        "description": "Output of each verb with --json. `error` and `warning` are lines of the \
-                        standard error.",
-        "version": SCHEMA_VERSION,
-        "verbs": verbs,
-        "$defs": generator.take_definitions(true),
-    })
+    let mut document = Document::default();
+    watched::<StatusReport>(&mut document, "status");
+    watched::<VmsReport>(&mut document, "vm list");
+    document.add::<WeightsReport>("set-weight");
+    document.add::<CapacityReport>("set-capacity");
+    document.add::<DeviceReport>("ssd add");
+    document.add::<DeviceReport>("ssd remove");
+    document.add::<DevicesReport>("ssd list");
+    document.add::<SsdSettingsReport>("ssd set");
+    document.add::<ModeReport>("mode");
+    watched::<StatsReport>(&mut document, "stats");
+    watched::<CurvesReport>(&mut document, "stats --curve");
+    document.add::<FlushReport>("flush");
+    document.add::<EventReport>("events");
+    document.add::<AdviceReport>("advise");
+    document.add::<DoctorReport>("doctor");
+    document.add::<BundleReport>("support-bundle");
+    // This is the daemon's report, whose fields `policyd schema` describes.
+    watched::<Map<String, Value>>(&mut document, "policy");
+    document.add::<SimulationReport>("simulate");
+    watched::<ContainersReport>(&mut document, "container list");
+    document.add::<AddedReport<'_>>("container add");
+    document.add::<RemovedReport>("container remove");
+    document.add::<WeightsReport>("container set-weight");
+    document.add::<PolicyReport<'_>>("container set-policy");
+    document.add::<StoreReport<'_>>("container set-store");
+    document.finish("ddctl")
 }
 
-/// Returns the schema of a type, whose definitions the generator keeps.
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    T::json_schema(generator)
+/// Adds a verb with the option `--watch`, which adds the time to each output.
+fn watched<R: JsonSchema>(document: &mut Document, verb: &str) {
+    let time = json!({
+        "type": "string",
+        "description": "Time of the output (RFC 3339); only with --watch.",
+    });
+    document.add_with::<R>(verb, &json!({ "time": time }));
 }
-
-/// Adds the fields that every output has.
-fn versioned(mut schema: Value, name: &str) -> Value {
-    let properties = schema
-        .as_object_mut()
-        .map(|fields| fields.entry("properties").or_insert_with(|| json!({})));
-    if let Some(Value::Object(properties)) = properties {
-        properties.insert("schema_version".into(), json!({ "const": SCHEMA_VERSION }));
-        if WATCHED.contains(&name) {
-            properties.insert(
-                "time".into(),
-                json!({ "type": "string", "description": "Time of the output (RFC 3339); only with --watch." }),
-            );
-        }
-    }
-    match schema.get_mut("required") {
-        Some(Value::Array(required)) => required.push(json!("schema_version")),
-        _ => schema["required"] = json!(["schema_version"]),
-    }
-    schema
-}
-
-/// Verbs with the option `--watch`.
-const WATCHED: [&str; 6] = [
-    "status",
-    "vm list",
-    "stats",
-    "stats --curve",
-    "policy",
-    "container list",
-];

@@ -49,11 +49,11 @@ pub struct Machine;
 
 impl System for Machine {
     fn host(&self) -> Result<Box<dyn HostControl>> {
-        Ok(Box::new(blocking::Host::open()?))
+        Ok(Box::new(blocking::HostClient::open()?))
     }
 
     fn guest(&self) -> Result<Box<dyn GuestControl>> {
-        Ok(Box::new(blocking::Guest::open()?))
+        Ok(Box::new(blocking::GuestClient::open()?))
     }
 
     fn events(&self, side: Side) -> Result<Box<dyn EventSource>> {

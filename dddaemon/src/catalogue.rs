@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Reads a page in the text format, for the tests of pages and of documents about them.
+//! Reads a page in the text format, and compares it with `docs/metrics.md`, for the tests of the
+//! daemons.
 
+use crate::{
+    exposition::{Format, Page},
+    metrics::Write,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A metric of a page.
@@ -127,12 +132,30 @@ fn rows(metrics: &BTreeMap<String, Metric>) -> String {
     metrics.iter().map(row).collect()
 }
 
-/// Checks that `docs/metrics.md` lists these metrics, and no other whose name begins with `prefix`.
+/// Returns the page of a report.
+pub fn text<R>(report: &R, write: Write<R>, format: Format) -> String {
+    let mut page = Page::new(format);
+    write(report, &mut page);
+    page.finish()
+}
+
+/// Returns the metrics on the page of a report.
+///
+/// # Panics
+///
+/// Panics if the page breaks a rule.
+pub fn metrics<R>(report: &R, write: Write<R>) -> BTreeMap<String, Metric> {
+    let text = text(report, write, Format::Text);
+    read(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"))
+}
+
+/// Checks that `docs/metrics.md` lists the metrics on the page of a report, and no other whose name
+/// begins with `prefix`. A daemon calls this with a report that has everything.
 ///
 /// # Panics
 ///
 /// Panics if it does not, with the rows that it should have.
-pub fn assert_documented(prefix: &str, metrics: &BTreeMap<String, Metric>) {
+pub fn assert_documented<R>(prefix: &str, report: &R, write: Write<R>) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
     let document = std::fs::read_to_string(path).expect("the document");
     let begin = format!("| `{prefix}");
@@ -141,7 +164,7 @@ pub fn assert_documented(prefix: &str, metrics: &BTreeMap<String, Metric>) {
         .filter(|line| line.starts_with(&begin))
         .flat_map(|line| [line, "\n"])
         .collect();
-    let rows = rows(metrics);
+    let rows = rows(&metrics(report, write));
     assert_eq!(
         told, rows,
         "docs/metrics.md should have these rows:\n{rows}"

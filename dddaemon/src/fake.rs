@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A service manager for the tests of daemons, inside their process and outside of it.
+//! A service manager for the tests of daemons, inside their process and outside of it, and checks
+//! that both daemons have to pass.
 
 use crate::service::Service;
+use ddnl::schema::close;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::{
     fs,
     os::unix::net::UnixDatagram,
@@ -154,6 +157,41 @@ pub fn assert_unit(path: &Path, lines: &[&str]) {
     let Ok(output) = asked else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
+}
+
+/// Checks that a file in `docs` is the schema of a program, which `program schema` prints.
+///
+/// # Panics
+///
+/// Panics if it is not.
+pub fn assert_recorded(document: &Value, program: &str) {
+    let file = format!("docs/{program}.schema.json");
+    let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
+    let kept = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == format!("{document:#}\n"),
+        "write the output of `{program} schema` into {file}"
+    );
+}
+
+/// Checks that the output of a verb follows the schema of its program, which lists each field of
+/// the output.
+///
+/// # Panics
+///
+/// Panics if it does not.
+pub fn assert_follows(document: &Value, verb: &str, output: &Value) {
+    let mut schema = document["verbs"][verb].clone();
+    assert!(schema.is_object(), "no schema of `{verb}`");
+    schema["$defs"] = document["$defs"].clone();
+    close(&mut schema);
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    let errors = validator.iter_errors(output);
+    let errors: Vec<String> = errors
+        .map(|error| format!("{error} at {}", error.instance_path))
+        .collect();
+    assert!(errors.is_empty(), "{verb}: {errors:#?}\n{output:#}");
+    assert_eq!(output["schema_version"], document["version"], "{verb}");
 }
 
 /// Checks that the help of a program and of each of its verbs has examples, the first of which

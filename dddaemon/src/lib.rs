@@ -3,7 +3,7 @@
 //! The common parts of the daemons of guests and hosts.
 //!
 //! - [`event_loop`]: runs a daemon's loop, and turns signals into requests;
-//! - [`failure`]: exit codes and messages of errors, as text or JSON;
+//! - [`failure`]: how a program ends: reports, warnings and the error, as text or JSON;
 //! - [`service`], [`lock`]: the service manager, and other daemons of the same kind;
 //! - [`listener`]: changes of a kernel module;
 //! - [`status`], [`metrics`], [`show`]: reports on a socket and on a page for Prometheus;

@@ -4,7 +4,8 @@
 //! and `PROMETHEUS`.
 
 use crate::{
-    exposition::{Format, Page},
+    catalogue,
+    exposition::Format,
     metrics::{self, Write},
 };
 use std::{
@@ -23,8 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the linter's complaints about a page.
 pub fn complaints<R>(report: &R, write: Write<R>) -> String {
-    let mut page = Page::new(Format::Text);
-    write(report, &mut page);
+    let page = catalogue::text(report, write, Format::Text);
     let mut linter = program("PROMTOOL")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -33,9 +33,7 @@ pub fn complaints<R>(report: &R, write: Write<R>) -> String {
         .spawn()
         .expect("promtool runs");
     let mut stdin = linter.stdin.take().expect("a pipe");
-    stdin
-        .write_all(page.finish().as_bytes())
-        .expect("promtool reads");
+    stdin.write_all(page.as_bytes()).expect("promtool reads");
     drop(stdin);
     let output = linter.wait_with_output().expect("promtool ends");
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();

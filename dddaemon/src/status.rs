@@ -6,8 +6,11 @@
 //! one, until it disconnects. The daemon reads nothing from the socket, so readers can change
 //! nothing.
 
-use anyhow::{Context, Result, bail};
-use ddnl::printable_json;
+use anyhow::{Result, bail};
+use ddnl::{
+    Kind, ProgramError, printable_json,
+    schema::{self, SCHEMA_VERSION, Versioned},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs,
@@ -85,7 +88,7 @@ pub fn serve<R: Serialize + Send + Sync + 'static>(
 async fn tell<R: Serialize>(mut stream: UnixStream, mut reports: watch::Receiver<Arc<R>>) {
     loop {
         let report = Arc::clone(&reports.borrow_and_update());
-        let Ok(json) = serde_json::to_string(&*report) else {
+        let Ok(json) = serde_json::to_string(&Versioned::new(&*report)) else {
             return;
         };
         let line = format!("{}\n", printable_json(&json));
@@ -102,14 +105,30 @@ async fn tell<R: Serialize>(mut stream: UnixStream, mut reports: watch::Receiver
 /// Reads one report of a daemon.
 pub fn read<R: DeserializeOwned>(path: &Path, daemon: &str) -> Result<R> {
     let line = read_line(path, daemon)?;
-    serde_json::from_str(&line)
-        .with_context(|| format!("{}: no report of this version of {daemon}", path.display()))
+    let report = match schema::version_of(&line) {
+        SCHEMA_VERSION => serde_json::from_str(&line).map_err(|error| error.to_string()),
+        other => Err(format!("the report has version {other} of the schema")),
+    };
+    report.map_err(|error| {
+        let path = path.display();
+        let message = format!("{path}: no report of this version of {daemon}: {error}");
+        ProgramError::new(Kind::Version, message)
+            .hint(format!(
+                "`systemctl restart doubledecker-{daemon}` runs the installed version"
+            ))
+            .into()
+    })
 }
 
 /// Reads one report of a daemon as it is.
 pub fn read_line(path: &Path, daemon: &str) -> Result<String> {
-    let stream = net::UnixStream::connect(path)
-        .with_context(|| format!("cannot ask {}; does {daemon} run?", path.display()))?;
+    let stream = net::UnixStream::connect(path).map_err(|error| {
+        let path = path.display();
+        let message = format!("cannot ask {path}; does {daemon} run?: {error}");
+        ProgramError::new(Kind::from(&error), message).hint(format!(
+            "`systemctl status doubledecker-{daemon}` shows whether it runs"
+        ))
+    })?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;

@@ -46,7 +46,8 @@ Examples:
 const CHECK: &str = "\
 Examples:
   ddhostd check
-  ddhostd check --config ./host.toml";
+  ddhostd check --config ./host.toml
+  ddhostd check --json";
 
 const DRY_RUN: &str = "\
 Examples:
@@ -58,6 +59,10 @@ const STATUS: &str = "\
 Examples:
   ddhostd status
   ddhostd status --json";
+
+const SCHEMA: &str = "\
+Examples:
+  ddhostd schema > ddhostd.schema.json";
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -75,6 +80,9 @@ pub enum Command {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = config::PATH)]
         config: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the entry that matches each registered VM, and what would be changed
     #[command(after_help = DRY_RUN)]
@@ -96,14 +104,19 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the JSON schema of what --json prints
+    #[command(after_help = SCHEMA)]
+    Schema {},
 }
 
 impl Command {
     /// Returns whether the user asks for JSON.
     pub fn json(&self) -> bool {
         match self {
-            Self::DryRun { json, .. } | Self::Status { json, .. } => *json,
-            Self::Run { .. } | Self::Check { .. } => false,
+            Self::Check { json, .. } | Self::DryRun { json, .. } | Self::Status { json, .. } => {
+                *json
+            }
+            Self::Run { .. } | Self::Schema {} => false,
         }
     }
 }

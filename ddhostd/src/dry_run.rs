@@ -16,11 +16,12 @@ use ddvm::{
     ssd::{self, Listed},
     tier,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// Changes that the daemon would make.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct DryRun {
     /// The sizes of the tier that would be changed.
     pub sizes: Vec<SizeChange>,
@@ -31,7 +32,7 @@ pub struct DryRun {
 }
 
 /// A size of the tier, in pages.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SizeChange {
     /// Its name.
     pub size: &'static str,
@@ -42,7 +43,7 @@ pub struct SizeChange {
 }
 
 /// A device that the file lists.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct DeviceChange {
     /// Its path.
     pub path: String,
@@ -51,7 +52,7 @@ pub struct DeviceChange {
 }
 
 /// The change that a device would undergo.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceOutcome {
     /// It would stay as it is.
@@ -68,7 +69,7 @@ pub enum DeviceOutcome {
 }
 
 /// A registered VM.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct VmChange {
     /// Its number.
     pub id: u32,

@@ -9,7 +9,8 @@
 //! - [`runtime`]: the daemon's loop;
 //! - [`module`], [`names`], [`data_checks`]: the kernel module, the names of VMs, and whether
 //!   devices contain data;
-//! - [`dry_run`]: what the daemon would do;
+//! - [`check`], [`dry_run`]: what is in a file, and what the daemon would do;
+//! - [`schema`]: the JSON of all verbs;
 //! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus;
 //! - [`accumulator`]: sums of the module's counters that do not fall when containers are removed;
 //! - [`containers`]: the containers that are on the page of metrics.
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accumulator;
+pub mod check;
 pub mod cli;
 pub mod containers;
 pub mod data_checks;
@@ -30,3 +32,4 @@ pub mod module;
 pub mod names;
 pub mod report;
 pub mod runtime;
+pub mod schema;

@@ -5,27 +5,20 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use dddaemon::{
-    event_loop,
-    failure::{self, Kind},
-    lock::Lock,
-    log,
-    service::Systemd,
-    status,
-};
+use dddaemon::{event_loop, failure, lock::Lock, log, service::Systemd, status};
 use ddhostd::{
+    check::CheckReport,
     cli::{Cli, Command},
     dry_run,
     module::Kernel,
     report::Report,
     runtime::{Places, Runtime},
+    schema,
 };
-use ddnl::{blocking, printable_json};
+use ddnl::blocking;
 use ddvm::Config;
-use serde::Serialize;
 use std::{
-    fmt::Display,
-    io::{self, Write, stdout},
+    io::{Write, stdout},
     path::Path,
     process::ExitCode,
 };
@@ -43,88 +36,55 @@ fn main() -> ExitCode {
     };
     let json = command.json();
     let result = match command {
-        Command::Check { config } => check(&config),
+        Command::Check { config, json } => check(&config, json),
         Command::DryRun { config, json } => dry_run(&config, json),
         Command::Run { config } => run(&config),
         Command::Status { socket, json } => show(&socket, json),
+        Command::Schema {} => schema(),
     };
-    failure::report(result, json, kind)
+    failure::report(result, json)
 }
 
-/// Returns the kind of an error, which is the one that `ddctl` has for it.
-fn kind(error: &anyhow::Error) -> Kind {
-    use ddnl::Error;
-    if let Some(error) = error.downcast_ref::<Error>() {
-        return match error {
-            Error::NotLoaded { .. } => Kind::NoModule,
-            Error::Permission { .. } => Kind::Permission,
-            Error::NotFound { .. } => Kind::NotFound,
-            Error::Layout { .. } | Error::Unknown { .. } | Error::Version { .. } => Kind::Version,
-            Error::Refused { .. } => Kind::Refused,
-            _ => Kind::Failed,
-        };
-    }
-    let cause = error
-        .chain()
-        .find_map(|one| one.downcast_ref::<io::Error>());
-    match cause.map(io::Error::kind) {
-        Some(io::ErrorKind::PermissionDenied) => Kind::Permission,
-        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Kind::NotFound,
-        _ => Kind::Failed,
-    }
-}
-
-fn check(file: &Path) -> Result<ExitCode> {
+fn check(file: &Path, json: bool) -> Result<ExitCode> {
     let places = Places::default();
     let config = places.load(file)?;
     places.check_devices(&config)?;
-    warn(&places, &config, false);
-    let entries = match config.entries.len() {
-        1 => "1 entry".into(),
-        entries => format!("{entries} entries"),
-    };
-    let devices = match config.ssd.devices.len() {
-        0 => String::new(),
-        1 => ", 1 device".into(),
-        devices => format!(", {devices} devices"),
-    };
-    writeln!(stdout(), "{}: OK, {entries}{devices}", file.display())?;
+    let warnings = warn(&places, &config, json);
+    failure::print(&CheckReport::new(file, &config, warnings), json)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn warn(places: &Places, config: &Config, json: bool) {
-    for warning in places.warnings(config) {
-        failure::warn(&warning, json);
+/// Reports the warnings about a file, and returns their number.
+fn warn(places: &Places, config: &Config, json: bool) -> usize {
+    let warnings = places.warnings(config);
+    for warning in &warnings {
+        failure::warn(warning, json);
     }
+    warnings.len()
+}
+
+fn schema() -> Result<ExitCode> {
+    writeln!(stdout(), "{:#}", schema::document())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn dry_run(file: &Path, json: bool) -> Result<ExitCode> {
     let places = Places::default();
     let config = places.load(file)?;
-    let mut host = blocking::Host::open()?;
+    let mut host = blocking::HostClient::open()?;
     let changes = dry_run::run(&config, &mut host, &places)?;
     warn(&places, &config, json);
-    print(&changes, json)?;
+    failure::print(&changes, json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(socket: &Path, json: bool) -> Result<ExitCode> {
     let report: Report = status::read(socket, "ddhostd")?;
-    print(&report, json)?;
+    failure::print(&report, json)?;
     Ok(match report.healthy {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
-}
-
-fn print(it: &(impl Display + Serialize), json: bool) -> Result<()> {
-    if json {
-        let json = serde_json::to_string_pretty(it)?;
-        writeln!(stdout(), "{}", printable_json(&json))?;
-    } else {
-        write!(stdout(), "{it}")?;
-    }
-    Ok(())
 }
 
 fn run(config: &Path) -> Result<ExitCode> {

@@ -3,10 +3,10 @@
 //! Access to the host module.
 
 use dddaemon::listener::{Change, Listener};
-use ddnl::{AsyncHostControl, Result, Side, tokio::Host};
+use ddnl::{AsyncHostControl, Result, Side, tokio::HostClient};
 
 /// Access to the host module; tests put a fake in its place.
-pub trait Module {
+pub trait HostAccess {
     /// The interface that sets weights and sizes.
     type Control: AsyncHostControl;
 
@@ -30,11 +30,11 @@ impl Kernel {
     }
 }
 
-impl Module for Kernel {
-    type Control = Host;
+impl HostAccess for Kernel {
+    type Control = HostClient;
 
-    async fn connect(&mut self) -> Result<Host> {
-        let mut host = Host::open().await?;
+    async fn connect(&mut self) -> Result<HostClient> {
+        let mut host = HostClient::open().await?;
         host.status().await?;
         self.0.follow().await?;
         Ok(host)

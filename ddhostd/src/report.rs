@@ -11,6 +11,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use ddabi::pool::PoolStats;
 use ddconf::size::show_pages;
 use ddnl::{CounterFields, HostStatus};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
@@ -18,7 +19,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 pub type Counters = BTreeMap<String, u64>;
 
 /// The state of the daemon, of the module, and of all VMs.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Report {
     /// Whether all settings of the file are in force.
     pub healthy: bool,
@@ -47,7 +48,7 @@ pub struct Report {
 }
 
 /// The memory tier.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Tier {
     /// Version of the module.
     pub module_version: Option<String>,
@@ -64,7 +65,7 @@ pub struct Tier {
 }
 
 /// A device that the file lists.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct DeviceReport {
     /// Its path.
     pub path: String,
@@ -73,7 +74,7 @@ pub struct DeviceReport {
 }
 
 /// A registered VM.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct VmReport {
     /// Its number.
     pub id: u32,
@@ -109,7 +110,7 @@ pub struct VmReport {
 }
 
 /// The rule of the file by which a VM gets its weight.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
     /// An entry.

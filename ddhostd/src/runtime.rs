@@ -11,7 +11,7 @@ use crate::{
     disks::{self, Disk},
     keeper::Keeper,
     metrics::{self, MOST_VMS, Measured},
-    module::Module,
+    module::HostAccess,
     names::Names,
     report::{self, Report},
 };
@@ -126,7 +126,7 @@ const BURST: u32 = 20;
 const EACH: Duration = Duration::from_millis(50);
 
 /// The daemon at work.
-pub struct Runtime<M: Module, S: Service> {
+pub struct Runtime<M: HostAccess, S: Service> {
     path: PathBuf,
     places: Places,
     keeper: Keeper,
@@ -162,7 +162,7 @@ struct State {
     measured: Arc<Measured>,
 }
 
-impl<M: Module, S: Service> Runtime<M, S> {
+impl<M: HostAccess, S: Service> Runtime<M, S> {
     /// Creates a daemon from a configuration file, which must be valid. Settings that this machine
     /// cannot have are reported as troubles, and the others are in force.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {

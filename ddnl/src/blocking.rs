@@ -70,12 +70,12 @@ impl Connection {
 
 /// One module over a blocking socket.
 #[derive(Debug)]
-struct Module {
+struct Client {
     connection: Connection,
     family: Family,
 }
 
-impl Module {
+impl Client {
     fn open(side: Side) -> Result<Self> {
         let mut connection = Connection::open()?;
         let family = connection.resolve(side)?;
@@ -101,16 +101,16 @@ impl Module {
 
 /// The host module over a blocking socket.
 #[derive(Debug)]
-pub struct Host(Module);
+pub struct HostClient(Client);
 
-impl Host {
+impl HostClient {
     /// Opens a socket and looks the module's family up.
     pub fn open() -> Result<Self> {
-        Module::open(Side::Host).map(Self)
+        Client::open(Side::Host).map(Self)
     }
 }
 
-impl HostControl for Host {
+impl HostControl for HostClient {
     fn status(&mut self) -> Result<HostStatus> {
         self.0.call(&call::host::status())
     }
@@ -154,16 +154,16 @@ impl HostControl for Host {
 
 /// The guest module over a blocking socket.
 #[derive(Debug)]
-pub struct Guest(Module);
+pub struct GuestClient(Client);
 
-impl Guest {
+impl GuestClient {
     /// Opens a socket and looks the module's family up.
     pub fn open() -> Result<Self> {
-        Module::open(Side::Guest).map(Self)
+        Client::open(Side::Guest).map(Self)
     }
 }
 
-impl GuestControl for Guest {
+impl GuestControl for GuestClient {
     fn status(&mut self) -> Result<GuestStatus> {
         self.0.call(&call::guest::status())
     }

@@ -8,6 +8,8 @@
 //! - [`reply`]: typed answers, ready for JSON;
 //! - [`call`] and [`exchange`]: the codec that all transports share, without I/O;
 //! - [`printable()`]: escapes names from untrusted sources for display;
+//! - [`program_error`] and [`schema`]: what all tools and daemons say in the same way: the error
+//!   with which they end, and the version of their JSON;
 //! - `fake` (feature `fake`): modules in memory, for the tests of the tools.
 //!
 //! The constants come from [`ddabi::genl`]; `docs/netlink/*.yaml` describes the families.
@@ -25,7 +27,9 @@ pub mod exchange;
 pub mod fake;
 pub mod family;
 mod printable;
+pub mod program_error;
 pub mod reply;
+pub mod schema;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
@@ -38,4 +42,5 @@ pub use ddabi::policy::Policy;
 pub use error::{Error, Result};
 pub use family::Side;
 pub use printable::{is_hidden, is_listed_as, listed_name, printable, printable_json};
+pub use program_error::{Kind, ProgramError};
 pub use reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm};

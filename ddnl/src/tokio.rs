@@ -63,12 +63,12 @@ impl Connection {
 }
 
 /// One module on tokio.
-struct Module {
+struct Client {
     connection: Connection,
     family: Family,
 }
 
-impl Module {
+impl Client {
     async fn open(side: Side) -> Result<Self> {
         let mut connection = Connection::open()?;
         let family = connection.resolve(side).await?;
@@ -93,16 +93,16 @@ impl Module {
 }
 
 /// The host module on tokio.
-pub struct Host(Module);
+pub struct HostClient(Client);
 
-impl Host {
+impl HostClient {
     /// Opens a socket and looks the module's family up.
     pub async fn open() -> Result<Self> {
-        Module::open(Side::Host).await.map(Self)
+        Client::open(Side::Host).await.map(Self)
     }
 }
 
-impl AsyncHostControl for Host {
+impl AsyncHostControl for HostClient {
     async fn status(&mut self) -> Result<HostStatus> {
         self.0.call(&call::host::status()).await
     }
@@ -142,16 +142,16 @@ impl AsyncHostControl for Host {
 }
 
 /// The guest module on tokio.
-pub struct Guest(Module);
+pub struct GuestClient(Client);
 
-impl Guest {
+impl GuestClient {
     /// Opens a socket and looks the module's family up.
     pub async fn open() -> Result<Self> {
-        Module::open(Side::Guest).await.map(Self)
+        Client::open(Side::Guest).await.map(Self)
     }
 }
 
-impl AsyncGuestControl for Guest {
+impl AsyncGuestControl for GuestClient {
     async fn status(&mut self) -> Result<GuestStatus> {
         self.0.call(&call::guest::status()).await
     }

@@ -25,15 +25,15 @@ fn check<T>(opened: ddnl::Result<T>, side: Side) {
 
 #[test]
 fn a_missing_module_is_reported() {
-    check(blocking::Host::open(), Side::Host);
-    check(blocking::Guest::open(), Side::Guest);
+    check(blocking::HostClient::open(), Side::Host);
+    check(blocking::GuestClient::open(), Side::Guest);
     check(blocking::Events::open(Side::Host), Side::Host);
 }
 
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_missing_module_is_reported_to_daemons() {
-    check(ddnl::tokio::Guest::open().await, Side::Guest);
+    check(ddnl::tokio::GuestClient::open().await, Side::Guest);
     check(ddnl::tokio::Events::open(Side::Guest).await, Side::Guest);
     // The kernel's own announcements can be received without any module.
     let has_netlink = Socket::new(NETLINK_GENERIC).is_ok();

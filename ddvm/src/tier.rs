@@ -4,7 +4,7 @@
 
 use ddabi::genl::AUTOMATIC;
 use ddconf::size::{Size, show_bytes, show_pages};
-use ddnl::ConfigChange;
+use ddnl::{ConfigChange, Kind, ProgramError};
 use std::{fmt, fs, io, path::Path, str::FromStr};
 
 /// Sizes of the memory tier as an administrator writes them; `None` leaves a size as it is.
@@ -107,6 +107,13 @@ impl InvalidSize {
             Self::Batch => "2M is the default",
             Self::KeepFree(..) => "a 64th of the capacity is a large value already",
         }
+    }
+}
+
+/// A size that is not possible is an error of the command line.
+impl From<InvalidSize> for ProgramError {
+    fn from(wrong: InvalidSize) -> Self {
+        Self::new(Kind::Usage, wrong.message()).hint(wrong.advice())
     }
 }
 

@@ -19,6 +19,7 @@ use std::{
 /// because any user who may open /dev/kvm chooses the command line of a VMM. The user and the
 /// cgroup come from the kernel.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vmm {
     /// The program, such as `qemu-system-x86_64`.
     #[serde(rename = "vmm")]

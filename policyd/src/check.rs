@@ -10,23 +10,82 @@ use crate::{
     discovery::{Runtime, Runtimes},
     tree::Tree,
 };
-use std::{collections::BTreeSet, fmt, fs, io, iter::once, path::Path};
+use ddnl::{Kind, ProgramError, printable};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::{
+    collections::BTreeSet,
+    fmt, fs, io,
+    iter::once,
+    path::{Path, PathBuf},
+};
 
-/// The reason why no container can be managed on a machine.
-#[derive(Debug)]
-pub struct NotReady(String);
+/// A valid file.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct CheckReport {
+    /// Its path, as the user gave it.
+    pub file: PathBuf,
+    /// Number of its entries for containers.
+    pub containers: usize,
+    /// Number of warnings, which are lines of the standard error.
+    pub warnings: usize,
+}
 
-impl fmt::Display for NotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl CheckReport {
+    /// Creates the report on a file of which there are this many warnings.
+    pub fn new(file: &Path, config: &Config, warnings: usize) -> Self {
+        Self {
+            file: file.into(),
+            containers: config.containers.len(),
+            warnings,
+        }
     }
 }
 
-impl std::error::Error for NotReady {}
+/// For people.
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = |count: usize, noun: &str| match count {
+            1 => format!("1 {noun}"),
+            _ => format!("{count} {noun}s"),
+        };
+        let file = self.file.display();
+        let containers = counted(self.containers, "container");
+        match self.warnings {
+            0 => writeln!(f, "{file}: OK, {containers}"),
+            count => {
+                let warnings = counted(count, "warning");
+                writeln!(f, "{file}: valid, {containers}, {warnings}")
+            }
+        }
+    }
+}
+
+/// Returns an error if policyd can do nothing for a target of a file, whatever the machine is like.
+/// It has a line for each of them.
+pub fn within_reach(config: &Config) -> Result<(), ProgramError> {
+    let hopeless = config.containers.iter().filter_map(|one| {
+        let cause = one
+            .uncached()
+            .filter(|_| one.target.is_some() && !one.manage_memory)?;
+        Some(format!(
+            "container `{}`: policyd can never meet its target: {cause} keeps no page of it at the \
+             host, and guest memory is only changed with `manage_memory = true`",
+            printable(&one.name)
+        ))
+    });
+    let hopeless: Vec<String> = hopeless.collect();
+    match hopeless.is_empty() {
+        true => Ok(()),
+        false => Err(ProgramError::new(Kind::Unmet, hopeless.join("\n"))
+            .hint("set `manage_memory = true`, let the host keep pages, or remove the target")),
+    }
+}
 
 /// Looks for what a file selects. `root` is the root below which runtimes keep their files. Returns
-/// a warning for each runtime without files, and for each container that is not there now.
-pub fn inspect(config: &Config, root: &Path) -> Result<Vec<String>, NotReady> {
+/// a warning for each runtime without files, and for each container that is not there now; or the
+/// reason why no container can be managed on this machine.
+pub fn inspect(config: &Config, root: &Path) -> Result<Vec<String>, ProgramError> {
     hierarchy(&config.cgroup_root)?;
     let mut runtimes = Runtimes::new(root, config);
     let mut warnings = Vec::new();
@@ -68,7 +127,7 @@ pub fn inspect(config: &Config, root: &Path) -> Result<Vec<String>, NotReady> {
 }
 
 /// Checks that a directory is the root of cgroup version 2, and counts the memory of its cgroups.
-fn hierarchy(root: &Path) -> Result<(), NotReady> {
+fn hierarchy(root: &Path) -> Result<(), ProgramError> {
     let root = root.display();
     let message = match fs::read_to_string(format!("{root}/cgroup.controllers")) {
         Ok(all) if all.split_whitespace().any(|one| one == "memory") => return Ok(()),
@@ -81,7 +140,7 @@ fn hierarchy(root: &Path) -> Result<(), NotReady> {
         }
         Err(error) => format!("cannot read {root}/cgroup.controllers: {error}"),
     };
-    Err(NotReady(message))
+    Err(ProgramError::new(Kind::Unmet, message))
 }
 
 /// Returns why no container can be found by a selector now: the files of its runtime are missing.
@@ -97,7 +156,7 @@ fn obstacle(selector: &Selector, runtimes: &Runtimes) -> Option<String> {
         if obstacles.is_empty() {
             return None;
         }
-        let reason = |(path, error): (std::path::PathBuf, io::Error)| match error.kind() {
+        let reason = |(path, error): (PathBuf, io::Error)| match error.kind() {
             io::ErrorKind::NotFound => format!("there is no {}", path.display()),
             _ => format!("{} cannot be read: {error}", path.display()),
         };

@@ -34,7 +34,9 @@ Examples:
 Exit codes:
   0 success, 1 errors in the file or other failure, 2 usage error,
   3 the machine is not ready for the file (check), or a target or a floor of the
-  file cannot be met (dry-run)";
+  file cannot be met (check, dry-run), 4 no permission,
+  5 daemon not running, or no such container (explain),
+  6 the daemon has another version (explain)";
 
 const RUN: &str = "\
 Examples:
@@ -45,7 +47,8 @@ const CHECK: &str = "\
 Examples:
   policyd check
   policyd check --strict
-  policyd check --file-only ./policyd.toml";
+  policyd check --file-only ./policyd.toml
+  policyd check --json";
 
 const EXPLAIN: &str = "\
 Examples:
@@ -62,6 +65,10 @@ Examples:
 const RESTORE: &str = "\
 Examples:
   policyd restore";
+
+const SCHEMA: &str = "\
+Examples:
+  policyd schema > policyd.schema.json";
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -85,6 +92,9 @@ pub enum Command {
         /// Fail if there is a warning, for example about a container that is not there now
         #[arg(long)]
         strict: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Show the share and the need of each container, and which targets cannot be met
     #[command(after_help = EXPLAIN)]
@@ -122,14 +132,19 @@ pub enum Command {
         #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_STATE)]
         state: PathBuf,
     },
+    /// Print the JSON schema of what --json prints
+    #[command(after_help = SCHEMA)]
+    Schema {},
 }
 
 impl Command {
     /// Returns whether the user asks for JSON.
     pub fn json(&self) -> bool {
         match self {
-            Self::Explain { json, .. } | Self::DryRun { json, .. } => *json,
-            Self::Run { .. } | Self::Check { .. } | Self::Restore { .. } => false,
+            Self::Check { json, .. } | Self::Explain { json, .. } | Self::DryRun { json, .. } => {
+                *json
+            }
+            Self::Run { .. } | Self::Restore { .. } | Self::Schema {} => false,
         }
     }
 }

@@ -68,7 +68,6 @@ pub use report::{Explanation, MemoryReport, Report};
 pub use ruling::Verdict;
 pub use sample::{Machine, Reading, Sample};
 pub use summary::Summary;
-pub use unmet::Unmet;
 
 pub(crate) use claim::is_rounded;
 pub(crate) use nest::ancestors;

@@ -8,8 +8,9 @@
 //! - [`tree`], [`discovery`]: the cgroups, and the containers they belong to;
 //! - [`measure`], [`cgroup_writer`]: read figures, write limits;
 //! - [`module`]: the kernel module;
-//! - [`check`]: what a machine lacks for a file, for `policyd check`;
-//! - [`metrics`]: the report for Prometheus.
+//! - [`check`], [`dry_run`]: what a machine lacks for a file, and what would be changed there;
+//! - [`metrics`]: the report for Prometheus;
+//! - [`schema`]: the JSON of all verbs.
 //!
 //! See `docs/policyd.md`.
 
@@ -21,10 +22,12 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod discovery;
+pub mod dry_run;
 pub mod engine;
 pub mod measure;
 pub mod metrics;
 pub mod module;
 mod regular;
 pub mod runtime;
+pub mod schema;
 pub mod tree;

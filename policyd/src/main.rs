@@ -4,24 +4,18 @@
 
 #![forbid(unsafe_code)]
 
-use anyhow::{Result, bail};
-use dddaemon::{
-    event_loop,
-    failure::{self, Kind},
-    lock::Lock,
-    log,
-    service::Systemd,
-    status,
-};
-use ddnl::printable_json;
+use anyhow::Result;
+use dddaemon::{event_loop, failure, lock::Lock, log, service::Systemd, status};
+use ddnl::{Kind, ProgramError};
 use policyd::{
     cgroup_writer::CgroupWriter,
-    check::{self, NotReady},
+    check::{self, CheckReport},
     cli::{Cli, Command, DEFAULT_CONFIG, DEFAULT_STATE},
     config::Config,
-    engine::{Report, Unmet},
+    engine::Report,
     module::Kernel,
     runtime::{self, Places, Runtime},
+    schema,
 };
 use std::{
     io::{Write, stdout},
@@ -38,12 +32,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let json = command.json();
-    failure::report(perform(command), json, |error| {
-        match error.is::<NotReady>() || error.is::<Unmet>() {
-            true => Kind::Unmet,
-            false => Kind::Failed,
-        }
-    })
+    failure::report(perform(command), json)
 }
 
 fn perform(command: Command) -> Result<ExitCode> {
@@ -52,7 +41,8 @@ fn perform(command: Command) -> Result<ExitCode> {
             file,
             file_only,
             strict,
-        } => return check(&file, file_only, strict),
+            json,
+        } => return check(&file, file_only, strict, json),
         Command::DryRun {
             config,
             rounds,
@@ -65,11 +55,12 @@ fn perform(command: Command) -> Result<ExitCode> {
         } => explain(container.as_deref(), &socket, json)?,
         Command::Restore { config, state } => restore(&config, &state)?,
         Command::Run { config } => run(&config)?,
+        Command::Schema {} => writeln!(stdout(), "{:#}", schema::document())?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(file: &Path, file_only: bool, strict: bool) -> Result<ExitCode> {
+fn check(file: &Path, file_only: bool, strict: bool, json: bool) -> Result<ExitCode> {
     log::begin("warn");
     let config = runtime::load(file)?;
     let warnings = match file_only {
@@ -77,34 +68,20 @@ fn check(file: &Path, file_only: bool, strict: bool) -> Result<ExitCode> {
         false => check::inspect(&config, &Places::default().root)?,
     };
     for warning in &warnings {
-        failure::warn(warning, false);
+        failure::warn(warning, json);
     }
-    if !warnings.is_empty() {
+    if !warnings.is_empty() && !json {
         eprintln!(
             "Hint: policyd enrols containers when they appear. If one of these runs now, compare \
              the file with its name in its runtime, or in the output of systemd-cgls"
         );
     }
-    let file = file.display();
-    let containers = counted(config.containers.len(), "container");
-    match warnings.len() {
-        0 => writeln!(stdout(), "{file}: OK, {containers}")?,
-        count => {
-            let warnings = counted(count, "warning");
-            writeln!(stdout(), "{file}: valid, {containers}, {warnings}")?;
-        }
-    }
+    check::within_reach(&config)?;
+    failure::print(&CheckReport::new(file, &config, warnings.len()), json)?;
     Ok(match strict && !warnings.is_empty() {
         true => Kind::Unmet.exit_code().into(),
         false => ExitCode::SUCCESS,
     })
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
 }
 
 fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
@@ -114,16 +91,12 @@ fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
             .containers
             .retain(|one| one.name.contains(part) || one.cgroup.contains(part));
         if report.containers.is_empty() {
-            bail!("no container's name or cgroup contains `{part}`");
+            let message = format!("no container's name or cgroup contains `{part}`");
+            let hint = "`policyd explain` shows all containers";
+            return Err(ProgramError::new(Kind::NotFound, message).hint(hint).into());
         }
     }
-    if json {
-        let json = serde_json::to_string_pretty(&report)?;
-        writeln!(stdout(), "{}", printable_json(&json))?;
-    } else {
-        write!(stdout(), "{report}")?;
-    }
-    Ok(())
+    failure::print(&report, json)
 }
 
 fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
@@ -133,26 +106,12 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
         state: None,
         ..Places::default()
     };
-    let (changes, report) = event_loop::run(BLOCKING_THREADS, async {
+    let found = event_loop::run(BLOCKING_THREADS, async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
         runtime.dry_run(rounds).await
     })?;
-    let mut out = stdout();
-    if json {
-        let all = serde_json::json!({ "changes": changes, "report": report });
-        let json = serde_json::to_string_pretty(&all)?;
-        writeln!(out, "{}", printable_json(&json))?;
-        return Ok(report.fulfilled()?);
-    }
-    match changes.len() {
-        0 => writeln!(out, "nothing would be changed")?,
-        _ => writeln!(out, "these changes would be made:")?,
-    }
-    for change in changes {
-        writeln!(out, "  {change}")?;
-    }
-    write!(out, "\n{report}")?;
-    Ok(report.fulfilled()?)
+    failure::print(&found, json)?;
+    Ok(found.report.fulfilled()?)
 }
 
 fn restore(config: &Path, state: &Path) -> Result<()> {

@@ -22,12 +22,12 @@ pub struct Shown {
     pub report: Report,
     /// Counters of the module; absent without a module, and if metrics are not served.
     #[serde(skip)]
-    pub guest: Option<Guest>,
+    pub guest: Option<GuestFigures>,
 }
 
 /// Status and pools of a guest's module.
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct GuestFigures {
     /// Status of the module.
     pub status: GuestStatus,
     /// All pools.

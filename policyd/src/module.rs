@@ -3,7 +3,7 @@
 //! Access to the guest module.
 
 use dddaemon::listener::{self, Listener};
-use ddnl::{AsyncGuestControl, Result, Side, tokio::Guest};
+use ddnl::{AsyncGuestControl, Result, Side, tokio::GuestClient};
 
 /// A change of the module's state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,7 +17,7 @@ pub enum Change {
 }
 
 /// Access to the guest module; tests put a fake in its place.
-pub trait Module {
+pub trait GuestAccess {
     /// The interface that changes pools.
     type Control: AsyncGuestControl;
 
@@ -38,11 +38,11 @@ impl Kernel {
     }
 }
 
-impl Module for Kernel {
-    type Control = Guest;
+impl GuestAccess for Kernel {
+    type Control = GuestClient;
 
-    async fn connect(&mut self) -> Result<Guest> {
-        let mut guest = Guest::open().await?;
+    async fn connect(&mut self) -> Result<GuestClient> {
+        let mut guest = GuestClient::open().await?;
         guest.status().await?;
         self.0.follow().await?;
         Ok(guest)

@@ -8,10 +8,11 @@ use crate::{
     cgroup_writer::CgroupWriter,
     config::Config,
     discovery::Runtimes,
-    engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
+    dry_run::DryRunReport,
+    engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Sample, Time},
     measure::{Meter, Origins},
-    metrics::{self, Guest, Shown},
-    module::{self, Module},
+    metrics::{self, GuestFigures, Shown},
+    module::{self, GuestAccess},
     tree::{self, Tree},
 };
 use anyhow::{Context, Result, anyhow, bail};
@@ -75,7 +76,7 @@ impl Places {
 const MOST_CHANGES: usize = 256;
 
 /// The running daemon.
-pub struct Runtime<M: Module, S: Service> {
+pub struct Runtime<M: GuestAccess, S: Service> {
     path: PathBuf,
     engine: Engine,
     module: M,
@@ -89,7 +90,7 @@ pub struct Runtime<M: Module, S: Service> {
     jobs: Jobs,
     show: Show<Shown>,
     /// Counters of the module, if metrics are served.
-    guest: Option<Guest>,
+    guest: Option<GuestFigures>,
     /// State of a dry run, which reports changes instead of making them.
     dry_run: Option<DryRun>,
     start: Instant,
@@ -102,7 +103,7 @@ struct DryRun {
     changes: BTreeSet<String>,
 }
 
-impl<M: Module, S: Service> Runtime<M, S> {
+impl<M: GuestAccess, S: Service> Runtime<M, S> {
     /// Creates a daemon from a configuration file, which must be valid.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
         let config = load(path)?;
@@ -127,9 +128,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
         })
     }
 
-    /// Finds out what [`Self::run`] would do, without changing anything. Returns the changes, and a
-    /// report.
-    pub async fn dry_run(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
+    /// Finds out what [`Self::run`] would do, without changing anything.
+    pub async fn dry_run(mut self, rounds: u32) -> Result<DryRunReport> {
         self.dry_run = Some(DryRun {
             rounds,
             ..DryRun::default()
@@ -146,8 +146,10 @@ impl<M: Module, S: Service> Runtime<M, S> {
             self.act().await;
             let dry_run = self.dry_run.take().unwrap_or_default();
             if dry_run.rounds == 0 || !self.engine.config().measures() {
-                let changes = dry_run.changes.into_iter().collect();
-                return Ok((changes, self.engine.report()));
+                return Ok(DryRunReport {
+                    changes: dry_run.changes.into_iter().collect(),
+                    report: self.engine.report(),
+                });
             }
             self.dry_run = Some(dry_run);
             sleep(self.start, self.engine.poll_timeout()).await;
@@ -280,7 +282,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         };
         let pools = control.pools().await?;
         if self.engine.config().metrics.is_some() {
-            self.guest = Some(Guest {
+            self.guest = Some(GuestFigures {
                 status: control.status().await?,
                 pools: pools.clone(),
             });

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{commit, workspace};
-use record::{Outcomes, Records, Run};
+use record::{Outcomes, Records, Run, Unnoticed};
 
 /// The file of results, relative to the top of the tree.
 const RESULTS: &str = "docs/results/mutants.json";
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         None => {
             for package in examined(&args.packages)? {
                 let only = args.again.then(|| known.unnoticed(package.name));
-                if only.as_ref().is_none_or(|only| !only.is_empty()) {
+                if only.as_ref().is_none_or(|only| !only.patterns.is_empty()) {
                     take(&make(package, args, &only.unwrap_or_default())?)?;
                 }
             }
@@ -130,7 +130,7 @@ fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
 
 /// Runs cargo-mutants, for certain mutants only if patterns are given. Returns the directory with
 /// its results.
-fn make(package: &Examined, args: &Args, only: &[String]) -> Result<PathBuf> {
+fn make(package: &Examined, args: &Args, only: &Unnoticed) -> Result<PathBuf> {
     let dir = workspace::target().join("mutants").join(package.name);
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut command = workspace::cargo();
@@ -139,12 +139,17 @@ fn make(package: &Examined, args: &Args, only: &[String]) -> Result<PathBuf> {
         .args(["--minimum-test-timeout", "60"])
         .args(["--package", package.name, "--output"])
         .arg(&dir);
-    let files = args.files.iter().map(String::as_str);
-    let default = args.files.is_empty().then_some(package.files);
-    for file in files.chain(default) {
+    // cargo-mutants 27 does not apply the patterns of names to faults that omit a field. Without
+    // the files it would make those of the whole package.
+    let files = match args.files.is_empty() {
+        true => &only.files,
+        false => &args.files,
+    };
+    let default = files.is_empty().then_some(package.files);
+    for file in files.iter().map(String::as_str).chain(default) {
         command.args(["--file", file]);
     }
-    for pattern in only {
+    for pattern in &only.patterns {
         command.args(["--re", pattern]);
     }
     if let Some(shard) = &args.shard {

@@ -3,15 +3,11 @@
 //! `ddctl events`.
 
 use crate::{
-    context::Context,
-    error::Result,
-    output::{printable, versioned},
-    report::EventReport,
-    value,
+    context::Context, error::Result, output::printable, report::EventReport, value,
     watch::timestamp,
 };
 use clap::Args;
-use ddnl::{Event, printable_json};
+use ddnl::{Event, printable_json, schema::versioned};
 use serde_json::json;
 use std::fmt::Write;
 

@@ -11,6 +11,7 @@ use crate::{
 };
 use clap::Args;
 use ddconf::size::show_bytes;
+use ddnl::schema::{self, SCHEMA_VERSION};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -76,18 +77,21 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
 
 fn draw(path: &Path) -> Result<Frame> {
     let line = read(path).map_err(|error| {
-        let kind = match error.kind() {
-            io::ErrorKind::PermissionDenied => Kind::Permission,
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Kind::NotFound,
-            _ => Kind::Failed,
-        };
-        Error::new(kind, format!("cannot ask policyd: {error}"))
+        Error::new(Kind::from(&error), format!("cannot ask policyd: {error}"))
             .hint("`systemctl status doubledecker-policyd` shows whether it runs")
     })?;
     let other = |error: serde_json::Error| {
         let message = format!("policyd sent a report that this version cannot read: {error}");
         Error::new(Kind::Version, message)
     };
+    match schema::version_of(&line) {
+        SCHEMA_VERSION => {}
+        newer => {
+            let message = format!("policyd sent a report of version {newer} of the schema");
+            return Err(Error::new(Kind::Version, message)
+                .hint("install the tools and the daemon of the same release"));
+        }
+    }
     let json: Value = serde_json::from_str(&line).map_err(other)?;
     let report: Report = serde_json::from_str(&line).map_err(other)?;
     let text = text(&report);

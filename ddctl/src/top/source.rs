@@ -4,7 +4,7 @@
 
 use super::reading::{Counts, Reading, Row, Tier};
 use crate::{
-    context::{Context, Guest, Host},
+    context::{Context, OpenGuest, OpenHost},
     error::Result,
     number,
     target::{NamedVm, name_vms},
@@ -56,8 +56,8 @@ impl Source {
         Ok(reading)
     }
 
-    fn host(&mut self, context: &Context<'_>, host: Host, vm: Option<u32>) -> Result<Reading> {
-        let Host {
+    fn host(&mut self, context: &Context<'_>, host: OpenHost, vm: Option<u32>) -> Result<Reading> {
+        let OpenHost {
             mut control,
             status,
         } = host;
@@ -120,8 +120,8 @@ impl Source {
     }
 }
 
-fn read_guest(guest: Guest) -> Result<Reading> {
-    let Guest {
+fn read_guest(guest: OpenGuest) -> Result<Reading> {
+    let OpenGuest {
         mut control,
         status,
     } = guest;

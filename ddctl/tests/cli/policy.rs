@@ -55,3 +55,20 @@ fn silence_is_reported() {
     let outcome = world.outcome("policy");
     assert_eq!(outcome.code, 6, "{}", outcome.err);
 }
+
+/// Fields of another version may have another meaning.
+#[test]
+fn a_report_of_another_version_is_refused() {
+    let world = World::guest();
+    daemon(
+        &world,
+        "{\"schema_version\":2,\"store_bytes\":1,\"containers\":[]}",
+    );
+    let outcome = world.outcome("policy");
+    assert_eq!(outcome.code, 6);
+    assert_eq!(
+        outcome.err,
+        "Error: policyd sent a report of version 2 of the schema\nHint: install the tools and the \
+         daemon of the same release\n"
+    );
+}

@@ -3,26 +3,12 @@
 //! The JSON of every verb, and its schema.
 
 use crate::world::World;
-use ddnl::Event;
-use serde_json::{Value, json};
+use ddnl::{Event, schema::close};
+use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path};
 
 fn schema() -> Value {
     serde_json::from_str(&World::new().outcome("schema").out).unwrap()
-}
-
-/// Refuses fields that the schema does not list, which it allows to readers.
-fn close(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            fields.values_mut().for_each(close);
-            if fields.contains_key("properties") && fields["properties"].is_object() {
-                fields.insert("unevaluatedProperties".into(), json!(false));
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(close),
-        _ => {}
-    }
 }
 
 /// Returns a schema of one verb together with the definitions that it refers to.

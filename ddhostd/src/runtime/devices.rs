@@ -5,7 +5,7 @@
 use super::Runtime;
 use crate::{
     disks::{Disk, Node, Step},
-    module::Module,
+    module::HostAccess,
 };
 use dddaemon::service::Service;
 use ddnl::AsyncHostControl;
@@ -13,7 +13,7 @@ use ddvm::ssd;
 use std::{io, path::PathBuf};
 use tracing::{info, warn};
 
-impl<M: Module, S: Service> Runtime<M, S> {
+impl<M: HostAccess, S: Service> Runtime<M, S> {
     /// Compares the devices of the file with those of the module, and adds, removes or sets devices
     /// where they differ. The next call tries again what fails.
     pub(super) async fn look_at_devices(&mut self) -> ddnl::Result<()> {

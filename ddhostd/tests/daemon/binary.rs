@@ -97,7 +97,8 @@ fn errors_are_json_on_request() {
     assert_eq!(told["kind"], "not-found");
     let message = told["message"].as_str().unwrap();
     assert!(message.starts_with("cannot ask exist; does ddhostd run?"));
-    assert!(told["hint"].is_null());
+    let hint = "`systemctl status doubledecker-ddhostd` shows whether it runs";
+    assert_eq!(told["hint"], hint);
     let dry_run = ["dry-run", "--json", "--config", "/does/not/exist.toml"];
     let told = error(&dry_run);
     assert_eq!(told["kind"], "failed");

@@ -8,4 +8,5 @@ mod document;
 mod dry_run;
 mod page;
 mod runtime;
+mod schema;
 mod world;

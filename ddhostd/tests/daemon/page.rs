@@ -2,13 +2,14 @@
 
 //! Tests of the page for Prometheus: its conventions, its bounds, and its table in the documents.
 
+use crate::world::pool;
 use ddabi::{
     pool::{PoolStats, Store},
     ssd::{DeviceState, SsdStats},
 };
 use dddaemon::{
     catalogue::{self, Metric},
-    exposition::{Format, Page},
+    exposition::Format,
     scrape,
 };
 use ddhostd::{
@@ -18,21 +19,18 @@ use ddhostd::{
     report::{Counters, Report, Rule, VmReport},
 };
 use ddnl::{
-    Device, Pool,
-    fake::{self, FakeHost, HostState},
+    Device,
+    fake::{FakeHost, HostState},
 };
 use std::{collections::BTreeMap, sync::Arc};
 use tempfile::TempDir;
 
 fn text(report: &Report, format: Format) -> String {
-    let mut page = Page::new(format);
-    metrics::page(report, &mut page);
-    page.finish()
+    catalogue::text(report, metrics::page, format)
 }
 
 fn metrics(report: &Report) -> BTreeMap<String, Metric> {
-    let text = text(report, Format::Text);
-    catalogue::read(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"))
+    catalogue::metrics(report, metrics::page)
 }
 
 fn vm(id: u32, name: &str) -> VmReport {
@@ -59,20 +57,8 @@ fn vm(id: u32, name: &str) -> VmReport {
     }
 }
 
-fn pool(vm: u32, id: u32, name: &str, store: Store) -> Pool {
-    let stats = PoolStats {
-        hits: 5,
-        gets: 6,
-        ..PoolStats::default()
-    };
-    Pool {
-        store,
-        ..fake::pool(vm, id, name, stats)
-    }
-}
-
 /// A host with everything that can be on the page.
-fn full() -> Report {
+pub(crate) fn full() -> Report {
     let host = FakeHost::new(HostState::default());
     let mut status = host.with(|state| state.status.clone());
     status.counters.calls = 7;
@@ -188,7 +174,7 @@ fn guests_do_not_make_the_page_larger_than_its_bound() {
 /// The table in the documents agrees with the page's own descriptions.
 #[test]
 fn the_documents_list_all_metrics() {
-    catalogue::assert_documented("ddhostd_", &metrics(&full()));
+    catalogue::assert_documented("ddhostd_", &full(), metrics::page);
 }
 
 /// The linter of Prometheus itself.

@@ -2,20 +2,20 @@
 
 //! Tests of the loop, with a module in memory.
 
-use crate::world::World;
+use crate::world::{World, pool};
 use ddabi::{
-    pool::PoolStats,
+    pool::Store,
     ssd::{DeviceState, Waiting},
 };
 use dddaemon::{event_loop::Request, fake::FakeService, listener::Change};
 use ddhostd::{
-    module::Module,
+    module::HostAccess,
     report::{Report, Rule, VmReport},
     runtime::Runtime,
 };
 use ddnl::{
-    Device, Event, HostControl, Pool, Result, Side,
-    fake::{self, FakeHost, Fault, HostState},
+    Device, Event, HostControl, Result, Side,
+    fake::{FakeHost, Fault, HostState},
 };
 use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
@@ -38,7 +38,7 @@ struct FakeModule {
     changes: mpsc::Receiver<Change>,
 }
 
-impl Module for FakeModule {
+impl HostAccess for FakeModule {
     type Control = FakeHost;
 
     async fn connect(&mut self) -> Result<FakeHost> {
@@ -452,7 +452,8 @@ fn metrics_are_served() {
         world.register(1, "web-1");
         let mut host = world.host.clone();
         HostControl::add_device(&mut host, "/dev/sdb").unwrap();
-        host.with(|state| state.pools.push(pool(1, 0, 5)));
+        let web = pool(1, 0, "web", Store::Memory);
+        host.with(|state| state.pools.push(web));
     };
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
@@ -607,13 +608,4 @@ fn a_device_that_was_unplugged_is_added_when_it_is_back() {
             .await;
         assert_eq!(bench.world.host.with(|state| state.devices.len()), 2);
     });
-}
-
-/// A container that has been hit.
-fn pool(vm: u32, id: u32, hits: u64) -> Pool {
-    let stats = PoolStats {
-        hits,
-        ..PoolStats::default()
-    };
-    fake::pool(vm, id, "web", stats)
 }

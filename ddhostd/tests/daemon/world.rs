@@ -2,9 +2,12 @@
 
 //! A host in memory, with processes in a directory.
 
-use ddabi::pool::PoolStats;
+use ddabi::pool::{PoolStats, Store};
 use ddhostd::runtime::Places;
-use ddnl::{Vm, fake::FakeHost};
+use ddnl::{
+    Pool, Vm,
+    fake::{self, FakeHost},
+};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
@@ -69,5 +72,18 @@ impl World {
     pub(crate) fn weights(&self) -> Vec<u32> {
         let vms = self.host.with(|state| state.vms.clone());
         vms.iter().map(|vm| vm.weight).collect()
+    }
+}
+
+/// A container with five hits of six gets.
+pub(crate) fn pool(vm: u32, id: u32, name: &str, store: Store) -> Pool {
+    let stats = PoolStats {
+        hits: 5,
+        gets: 6,
+        ..PoolStats::default()
+    };
+    Pool {
+        store,
+        ..fake::pool(vm, id, name, stats)
     }
 }

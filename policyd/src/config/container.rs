@@ -76,6 +76,17 @@ impl Container {
         self.target.is_some() || self.priority.is_some()
     }
 
+    /// Returns the setting by which the host keeps no page of the container, if there is one.
+    pub fn uncached(&self) -> Option<&'static str> {
+        let is_shut = |ceiling| ceiling == Amount::Bytes(0) || ceiling == Amount::Part(0.0);
+        match self.store {
+            Store::None => Some("`store = \"none\"`"),
+            // Pages of the store `hybrid` that have no room in memory are kept on SSDs.
+            Store::Mem if self.cache_ceiling.is_some_and(is_shut) => Some("`cache_ceiling` of 0"),
+            Store::Mem | Store::Ssd | Store::Hybrid => None,
+        }
+    }
+
     /// Returns its priority, which is that of `silver` by default.
     pub fn rank(&self) -> Priority {
         self.priority.unwrap_or(Priority::SILVER)

@@ -2,6 +2,7 @@
 
 //! Targets of containers, and the sources of their figures.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -132,7 +133,9 @@ impl Target {
 }
 
 /// A measured figure.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, serde::Serialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// Operations a second.

@@ -4,6 +4,7 @@
 
 use ddabi::{policy::Policy, pool::SsdAdmit};
 use ddconf::size;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -127,7 +128,7 @@ impl From<Class> for Priority {
 }
 
 /// The tiers that keep a container's pages.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase", try_from = "String")]
 pub enum Store {
     /// The memory tier.

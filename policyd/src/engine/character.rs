@@ -7,10 +7,11 @@
 //! the reverse: the store can keep the pages that the guest reclaims from them.
 
 use super::{rates::Rates, sample::Reading};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kind of memory that helps a container.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Character {
     /// Guest memory only.

@@ -10,10 +10,11 @@
 
 use super::{quantity::Cost, rates::Rates, sample::Reading};
 use crate::config::{Figure, Target};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A figure and its target.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Goal {
     /// The figure.
     pub figure: Figure,

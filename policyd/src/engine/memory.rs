@@ -12,11 +12,12 @@
 
 use super::{character::Character, sample::Machine};
 use crate::config::Priority;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Limits of a cgroup in bytes. An absent limit stands for the original value.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Limits {
     /// `memory.low`: memory that is protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,11 +7,12 @@
 //! `kubepods.slice` have none unless an administrator sets it.
 
 use super::nest::ancestors;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The reason why less is protected than the `memory.low` of a container.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Protection {
     /// Bytes that are protected.
     pub bytes: u64,

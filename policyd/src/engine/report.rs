@@ -6,13 +6,14 @@ use super::{
     character::Character, goal::Goal, memory::Limits, protection::Protection, quantity::Pages,
     ruling::Verdict,
 };
-use crate::config::{Figure, Store};
+use crate::config::{Container, Figure, Store};
 use ddnl::printable;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
 /// The report. `docs/policyd.md` describes its JSON.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Report {
     /// Whether the guest module is loaded.
     pub module: bool,
@@ -36,7 +37,7 @@ pub struct Report {
 }
 
 /// The VM's memory.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MemoryReport {
     /// Total bytes.
     pub total_bytes: u64,
@@ -51,7 +52,7 @@ pub struct MemoryReport {
 }
 
 /// Shares and limits of a container, and the reasons for them.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Explanation {
     /// Its cgroup.
     pub cgroup: String,
@@ -96,6 +97,9 @@ pub struct Explanation {
     pub memory_bytes: u64,
     /// Anonymous bytes of that.
     pub anon_bytes: u64,
+    /// Whether policyd may change its limits of guest memory.
+    #[serde(default)]
+    pub manage_memory: bool,
     /// Limits of policyd that are in force.
     pub limits: Limits,
     /// Limits that others changed after policyd had set them, and that it leaves alone. `u64::MAX`
@@ -288,8 +292,14 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Returns the reason for a verdict in words.
-pub(super) fn reason(verdict: Verdict, goals: &[Goal], has: Pages, need: Option<Pages>) -> String {
+/// Returns the reason for a verdict on a container in words.
+pub(super) fn reason(
+    container: &Container,
+    verdict: Verdict,
+    goals: &[Goal],
+    has: Pages,
+    need: Option<Pages>,
+) -> String {
     let missing: Vec<&str> = goals
         .iter()
         .filter(|goal| goal.measured.is_none())
@@ -305,6 +315,10 @@ pub(super) fn reason(verdict: Verdict, goals: &[Goal], has: Pages, need: Option<
             verdict.words(),
             bytes(has),
             bytes(need)
+        ),
+        (Verdict::NeedsMemory, _) if !container.manage_memory => format!(
+            "{}, and policyd never changes that without `manage_memory = true`",
+            verdict.words()
         ),
         _ => verdict.words().into(),
     }

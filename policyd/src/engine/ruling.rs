@@ -10,6 +10,7 @@ use super::{
     split::Demand,
 };
 use crate::config::Container;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The decision about a container.
@@ -23,7 +24,7 @@ pub(super) struct Ruling {
 }
 
 /// The verdict on a container.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It has a class and no target, and gets spare pages.
@@ -117,7 +118,7 @@ impl Verdict {
         match member.filter(|member| member.cost.is_some()) {
             None => Self::Unmeasured,
             Some(member) if !member.misses_target() => Self::Met,
-            Some(member) if member.store_helps() => Self::NoStore,
+            Some(member) if member.store_helps() && container.store.has_memory() => Self::NoStore,
             Some(_) => Self::NeedsMemory,
         }
     }

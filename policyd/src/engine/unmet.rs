@@ -3,40 +3,27 @@
 //! What a file asks for in vain: floors that exceed the VM's share, and targets that cannot be met.
 
 use super::{
-    report::{Report, size},
+    report::{Explanation, Report, size},
     ruling::Verdict,
 };
-use ddnl::printable;
-use std::fmt;
-
-/// The parts of a file that this VM cannot fulfil, one per line.
-#[derive(Debug)]
-pub struct Unmet(Vec<String>);
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
-}
-
-impl std::error::Error for Unmet {}
+use ddnl::{Kind, ProgramError, printable};
 
 /// The share is known up to this part of it, because entitlements are rounded to pages.
 const ROUNDING: u64 = 1000;
 
 impl Report {
     /// Returns an error if floors exceed the VM's share together, or if targets cannot be met until
-    /// the VM gets more, or the file asks for less.
-    pub fn fulfilled(&self) -> Result<(), Unmet> {
+    /// the VM gets more, or the file asks for less. It has a line for each of them.
+    pub fn fulfilled(&self) -> Result<(), ProgramError> {
         let mut unmet: Vec<String> = self.excess_of_floors().into_iter().collect();
-        let hopeless = self.containers.iter().filter(|one| one.verdict.is_final());
+        let hopeless = self.containers.iter().filter(|one| one.is_hopeless());
         unmet.extend(hopeless.map(|one| {
             let (name, cgroup) = (printable(&one.name), printable(&one.cgroup));
             format!("container `{name}` ({cgroup}): {}", one.reason)
         }));
         match unmet.is_empty() {
             true => Ok(()),
-            false => Err(Unmet(unmet)),
+            false => Err(ProgramError::new(Kind::Unmet, unmet.join("\n"))),
         }
     }
 
@@ -53,10 +40,14 @@ impl Report {
     }
 }
 
-impl Verdict {
-    /// Returns whether a target is missed, and neither time nor the daemon can help it.
-    const fn is_final(self) -> bool {
-        matches!(self, Self::Infeasible | Self::Ceiling | Self::NoStore)
+impl Explanation {
+    /// Returns whether the target is missed, and neither time nor the daemon can help it.
+    const fn is_hopeless(&self) -> bool {
+        match self.verdict {
+            Verdict::Infeasible | Verdict::Ceiling | Verdict::NoStore => true,
+            Verdict::NeedsMemory => !self.manage_memory,
+            _ => false,
+        }
     }
 }
 
@@ -65,22 +56,31 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Returns the report on a container with this verdict.
-    fn report(verdict: &str) -> Report {
+    /// Returns the report on a container with this verdict, whose memory is managed or not.
+    fn report(verdict: &str, manage_memory: bool) -> Report {
         let memory = json!({ "total_bytes": 1, "available_bytes": 1, "pressure_percent": null,
             "reclaimed_bytes": 0, "offloaded_bytes": 0 });
         let container = json!({ "cgroup": "/web\u{1b}", "name": "web", "class": "gold",
             "enrolled": true, "verdict": verdict, "reason": "why", "weight": 1,
-            "character": "file", "goals": [], "memory_bytes": 1, "anon_bytes": 1, "limits": {} });
+            "character": "file", "goals": [], "memory_bytes": 1, "anon_bytes": 1, "limits": {},
+            "manage_memory": manage_memory });
         let report = json!({ "module": true, "memory": memory, "containers": [container] });
         serde_json::from_value(report).unwrap()
     }
 
     #[test]
     fn verdicts_that_need_an_administrator_are_errors() {
-        for verdict in ["infeasible", "ceiling", "no_store"] {
-            let unmet = report(verdict).fulfilled().unwrap_err().to_string();
-            assert_eq!(unmet, "container `web` (/web\\u{1b}): why", "{verdict}");
+        let hopeless = [
+            ("infeasible", true),
+            ("ceiling", true),
+            ("no_store", true),
+            ("needs_memory", false),
+        ];
+        for (verdict, managed) in hopeless {
+            let unmet = report(verdict, managed).fulfilled().unwrap_err();
+            assert_eq!(unmet.kind(), Some(Kind::Unmet));
+            let expected = "container `web` (/web\\u{1b}): why";
+            assert_eq!(unmet.message(), expected, "{verdict}");
         }
         for verdict in [
             "best_effort",
@@ -94,7 +94,7 @@ mod tests {
             "needs_memory",
             "unmeasured",
         ] {
-            assert!(report(verdict).fulfilled().is_ok(), "{verdict}");
+            assert!(report(verdict, true).fulfilled().is_ok(), "{verdict}");
         }
     }
 

@@ -139,9 +139,9 @@ fn a_dry_run_fails_if_a_target_cannot_be_met() {
         fs::write(cgroup.join("memory.current"), "1048576").unwrap();
         fs::write(cgroup.join("memory.stat"), "anon 4096\nfile 1044480\n").unwrap();
     }
-    let container = |name: &str, target: u32| {
+    let container = |name: &str, more: &str, target: u32| {
         format!(
-            "[[container]]\nname = \"{name}\"\ncgroup = \"/{name}\"\n[container.target]\n\
+            "[[container]]\nname = \"{name}\"\ncgroup = \"/{name}\"\n{more}[container.target]\n\
              throughput = {target}\nsource = {{ file = \"{}\", kind = \"gauge\" }}\n",
             figure.display()
         )
@@ -151,15 +151,31 @@ fn a_dry_run_fails_if_a_target_cannot_be_met() {
         "interval_s = 0.1\ncgroup_root = \"{}\"\n",
         directory.path().join("cgroup").display()
     );
-    for (web, code, error) in [
+    let uncached = "store = \"none\"\n";
+    let managed = "store = \"none\"\nmanage_memory = true\n";
+    for (more, web, code, error) in [
         (
+            "",
             1000,
             3,
             "Error: container `web` (/web): target missed: this VM has no share of a host's store\n",
         ),
-        (9, 0, ""),
+        (
+            uncached,
+            1000,
+            3,
+            "Error: container `web` (/web): target missed: only guest memory can help it, and \
+             policyd never changes that without `manage_memory = true`\n",
+        ),
+        (managed, 1000, 0, ""),
+        (uncached, 9, 0, ""),
+        ("", 9, 0, ""),
     ] {
-        let text = format!("{head}{}{}", container("web", web), container("db", 5));
+        let text = format!(
+            "{head}{}{}",
+            container("web", more, web),
+            container("db", "", 5)
+        );
         fs::write(&file, text).unwrap();
         let mut command = cargo_bin_cmd!("policyd");
         command.args(["dry-run", "--config"]).arg(&file);
@@ -234,11 +250,12 @@ fn explain_without_a_daemon_fails() {
         .args(["explain", "--socket", "/does/not/exist"])
         .output();
     let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(5));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        text.contains("cannot ask /does/not/exist; does policyd run?"),
-        "{text}"
+    assert_eq!(
+        text,
+        "Error: cannot ask /does/not/exist; does policyd run?: No such file or directory (os error \
+         2)\nHint: `systemctl status doubledecker-policyd` shows whether it runs\n"
     );
 }
 
@@ -255,7 +272,7 @@ fn errors_are_json_on_request() {
         line["error"].clone()
     };
     let told = error(&["explain", "--json", "--socket", "/does/not/exist"]);
-    assert_eq!(told["kind"], "failed");
+    assert_eq!(told["kind"], "not-found");
     let message = told["message"].as_str().unwrap();
     assert!(message.starts_with("cannot ask /does/not/exist; does policyd run?"));
     let told = error(&["dry-run", "--json", "--config", "/does/not/exist"]);

@@ -103,6 +103,42 @@ fn a_container_that_is_not_there_is_told() {
     assert_eq!(machine.check(&file, &["--strict"]).0, Some(0));
 }
 
+/// Neither the store nor guest memory can help these targets, on any machine.
+#[test]
+fn a_target_that_policyd_cannot_help_is_an_error() {
+    let machine = Machine::new();
+    machine.cgroup("a");
+    let error = |cause: &str| {
+        format!(
+            "Error: container `a`: policyd can never meet its target: {cause} keeps no page of it \
+             at the host, and guest memory is only changed with `manage_memory = true`\n\
+             Hint: set `manage_memory = true`, let the host keep pages, or remove the target\n"
+        )
+    };
+    let target = "target = { io_pressure = 5 }\n";
+    for (keys, cause) in [
+        ("store = \"none\"\n", Some("`store = \"none\"`")),
+        ("cache_ceiling = 0\n", Some("`cache_ceiling` of 0")),
+        ("cache_ceiling = \"0%\"\n", Some("`cache_ceiling` of 0")),
+        ("cache_ceiling = \"1%\"\n", None),
+        ("store = \"none\"\nmanage_memory = true\n", None),
+        ("store = \"hybrid\"\ncache_ceiling = 0\n", None),
+        ("", None),
+    ] {
+        let file = machine.file(&format!("{A}{keys}{target}"));
+        for more in [&[][..], &["--file-only"]] {
+            let (code, text) = machine.check(&file, more);
+            match cause {
+                Some(cause) => assert_eq!((code, text), (Some(3), error(cause)), "{keys}"),
+                None => assert_eq!(code, Some(0), "{keys}{text}"),
+            }
+        }
+    }
+    // Without a target there is nothing to miss.
+    let file = machine.file(&format!("{A}store = \"none\"\nclass = \"gold\"\n"));
+    assert_eq!(machine.check(&file, &[]).0, Some(0));
+}
+
 #[test]
 fn a_machine_without_cgroups_is_not_ready() {
     let machine = Machine::new();

@@ -11,6 +11,7 @@ mod limited;
 mod name;
 mod page;
 mod runtime;
+mod schema;
 mod source;
 mod storm;
 mod trust;

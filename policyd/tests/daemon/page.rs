@@ -5,27 +5,24 @@
 use ddabi::{counters::AdmissionCounters, pool::PoolStats};
 use dddaemon::{
     catalogue::{self, Metric},
-    exposition::{Format, Page},
+    exposition::Format,
     scrape,
 };
 use ddnl::fake::GuestState;
 use policyd::{
     engine::{Explanation, Report},
-    metrics::{self, Guest, Shown},
+    metrics::{self, GuestFigures, Shown},
 };
 use serde_json::json;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
 
 fn text(shown: &Shown, format: Format) -> String {
-    let mut page = Page::new(format);
-    metrics::page(shown, &mut page);
-    page.finish()
+    catalogue::text(shown, metrics::page, format)
 }
 
 fn metrics(shown: &Shown) -> BTreeMap<String, Metric> {
-    let text = text(shown, Format::Text);
-    catalogue::read(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"))
+    catalogue::metrics(shown, metrics::page)
 }
 
 fn container(name: &str) -> Explanation {
@@ -46,7 +43,7 @@ fn container(name: &str) -> Explanation {
 }
 
 /// A guest with everything that can be on the page.
-fn full() -> Shown {
+pub(crate) fn full() -> Shown {
     let mut report = Report {
         module: true,
         store_bytes: Some(1 << 30),
@@ -57,7 +54,7 @@ fn full() -> Shown {
     report.memory.pressure_percent = Some(2.5);
     report.memory.reclaimed_bytes = 77;
     let GuestState { status, pools, .. } = GuestState::default();
-    let mut guest = Guest { status, pools };
+    let mut guest = GuestFigures { status, pools };
     guest.status.counters.get_hits = 2;
     guest.status.counters.put_skipped_policy = 3;
     guest.status.counters.get_latency[12] = 4;
@@ -151,7 +148,7 @@ fn users_do_not_make_the_page_larger_than_its_bound() {
 /// The table in the documents agrees with the page's own descriptions.
 #[test]
 fn the_documents_list_all_metrics() {
-    catalogue::assert_documented("policyd_", &metrics(&full()));
+    catalogue::assert_documented("policyd_", &full(), metrics::page);
 }
 
 /// The linter of Prometheus itself.

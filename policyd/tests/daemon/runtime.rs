@@ -10,7 +10,7 @@ use ddnl::{
 };
 use policyd::{
     engine::{Report, Verdict},
-    module::{Change, Module},
+    module::{Change, GuestAccess},
     runtime::{Places, Runtime},
 };
 use std::{
@@ -38,7 +38,7 @@ struct FakeModule {
     changes: mpsc::Receiver<Change>,
 }
 
-impl Module for FakeModule {
+impl GuestAccess for FakeModule {
     type Control = FakeGuest;
 
     async fn connect(&mut self) -> Result<FakeGuest> {

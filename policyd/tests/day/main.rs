@@ -13,7 +13,7 @@ use ddnl::{
 };
 use holdings::Holdings;
 use policyd::{
-    module::{Change, Module},
+    module::{Change, GuestAccess},
     runtime::{Places, Runtime},
 };
 use std::{
@@ -48,7 +48,7 @@ struct FakeModule {
     changes: mpsc::Receiver<Change>,
 }
 
-impl Module for FakeModule {
+impl GuestAccess for FakeModule {
     type Control = FakeGuest;
 
     async fn connect(&mut self) -> Result<FakeGuest> {

@@ -58,6 +58,8 @@ mod tests {
 
     use super::*;
 
+    /// The alerts that the packages install.
+    const RULES: &str = "packaging/monitoring/doubledecker.rules.yml";
     /// Labels that Prometheus adds, or that the files with the targets have.
     const ADDED: [&str; 4] = ["host", "instance", "job", "vm_name"];
 
@@ -66,7 +68,8 @@ mod tests {
     fn tables() -> BTreeMap<String, BTreeSet<String>> {
         let document = fs::read_to_string(workspace::top().join(DOCUMENT)).unwrap();
         let row = Regex::new(r"(?m)^\| `([a-z_]+)` \| ([a-z]+) \| ([^|]+) \|").unwrap();
-        let mut tables = BTreeMap::new();
+        // Prometheus itself has this metric of each target.
+        let mut tables = BTreeMap::from([("up".to_owned(), ADDED.map(str::to_owned).into())]);
         for found in row.captures_iter(&document) {
             let quoted = found[3].split('`').skip(1).step_by(2);
             let mut labels: BTreeSet<String> = quoted.map(str::to_owned).collect();
@@ -91,7 +94,7 @@ mod tests {
 
     /// Returns what is wrong with a query: a metric or a label that does not exist.
     fn complaint(query: &Query, tables: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
-        let selector = Regex::new(r"\b((?:ddhostd|policyd)_[a-z_]+)(?:\{([^}]*)\})?").unwrap();
+        let selector = Regex::new(r"\b((?:ddhostd|policyd)_[a-z_]+|up)\b(?:\{([^}]*)\})?").unwrap();
         let matcher = Regex::new(r#"([a-z_]+)\s*(?:=~|!~|!=|=)\s*"[^"]*""#).unwrap();
         let group = Regex::new(r"\b(?:by|without|on|ignoring) ?\(([^)]*)\)").unwrap();
         let kept = Regex::new(r"\bby ?\(([^)]*)\)").unwrap();
@@ -139,6 +142,39 @@ mod tests {
         for query in &queries {
             assert_eq!(complaint(query, &tables), None, "{query:?}");
         }
+    }
+
+    /// Returns the expressions of the alerts, with their texts in place of legends.
+    fn alerts() -> Vec<Query> {
+        let rules = fs::read_to_string(workspace::top().join(RULES)).unwrap();
+        let label = Regex::new(r"\{\{ \$labels\.([a-z_]+) \}\}").unwrap();
+        let alert = |rule: &str| {
+            let (name, rest) = rule.split_once('\n').unwrap();
+            let (_, rest) = rest.split_once("expr: ").unwrap();
+            let (expression, texts) = rest.split_once("labels:\n").unwrap();
+            Query {
+                panel: name.to_owned(),
+                expression: expression.to_owned(),
+                legend: label.replace_all(texts, "{{$1}}").into_owned(),
+            }
+        };
+        rules.split("- alert: ").skip(1).map(alert).collect()
+    }
+
+    /// An alert with a metric or a label that does not exist never fires, or does not say for what.
+    #[test]
+    fn alerts_have_only_metrics_and_labels_that_exist() {
+        let tables = tables();
+        let alerts = alerts();
+        assert!(alerts.len() > 10, "{alerts:?}");
+        let named = alerts.iter().filter(|alert| !alert.legend.contains("{{"));
+        assert_eq!(named.count(), 0, "{alerts:?}");
+        for alert in &alerts {
+            assert_eq!(complaint(alert, &tables), None, "{alert:?}");
+        }
+        let mut wrong = alerts[0].clone();
+        wrong.legend = "{{path}}".to_owned();
+        assert!(complaint(&wrong, &tables).is_some());
     }
 
     #[test]

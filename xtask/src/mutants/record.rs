@@ -52,6 +52,15 @@ pub(super) struct Run {
     pub(super) date: String,
 }
 
+/// Faults that were neither noticed nor argued.
+#[derive(Debug, Default)]
+pub(super) struct Unnoticed {
+    /// The files in which they are.
+    pub(super) files: Vec<String>,
+    /// Patterns of their names, as cargo-mutants writes them.
+    pub(super) patterns: Vec<String>,
+}
+
 /// The part of cargo-mutants' `outcomes.json` that is used here.
 #[derive(Debug, Deserialize)]
 pub(super) struct Outcomes {
@@ -190,18 +199,22 @@ impl Records {
         unnoticed.cloned().collect()
     }
 
-    /// Returns patterns of the survivors of a package that are not argued.
-    pub(super) fn unnoticed(&self, package: &str) -> Vec<String> {
+    /// Returns the survivors of a package that are not argued.
+    pub(super) fn unnoticed(&self, package: &str) -> Unnoticed {
         let of = |record: &&Record| record.package == package;
         let files = self.files.iter().filter(of);
         let survivors = files.flat_map(|record| &record.survivors);
         let unknown = survivors.filter(|mutant| self.argument(mutant).is_none());
-        let pattern = |mutant: &String| {
+        let mut found = Unnoticed::default();
+        for mutant in unknown {
             let (file, what) = mutant.split_once(": ").unwrap_or(("", mutant));
+            if !found.files.iter().any(|known| known == file) {
+                found.files.push(file.to_owned());
+            }
             let [file, what] = [file, what].map(regex::escape);
-            format!("^{file}:\\d+:\\d+: {what}$")
-        };
-        unknown.map(pattern).collect()
+            found.patterns.push(format!("^{file}:\\d+:\\d+: {what}$"));
+        }
+        found
     }
 
     fn argument(&self, mutant: &str) -> Option<&str> {
@@ -307,8 +320,10 @@ mod tests {
             ("replace (b)", "CaughtMutant"),
         ];
         records.merge(&outcomes(&missed), &Run::default());
-        let patterns = records.unnoticed("ddnl");
-        assert_eq!(patterns[1], r"^ddnl/src/call\.rs:\d+:\d+: replace \(b\)$");
+        let found = records.unnoticed("ddnl");
+        let pattern = r"^ddnl/src/call\.rs:\d+:\d+: replace \(b\)$";
+        assert_eq!(found.patterns[1], pattern);
+        assert_eq!(found.files, [FILE]);
         let again = outcomes(&[
             ("replace a", "CaughtMutant"),
             ("replace (b)", "MissedMutant"),

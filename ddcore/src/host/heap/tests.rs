@@ -427,8 +427,9 @@ fn a_node_that_is_short_of_memory_takes_pages_of_the_vms_there() {
     assert!(used(0) < before[0]);
 }
 
-/// The shrinker waits until another task has chosen its victims, because a kernel that gets no pages
-/// would swap, or kill tasks, beside a full cache. A put does not wait: its own pool loses pages.
+/// The shrinker waits until another task has chosen its victims, because a kernel that gets no
+/// pages would swap, or kill tasks, beside a full cache. A put does not wait: its own pool loses
+/// pages.
 #[test]
 fn memory_is_given_back_while_another_task_chooses_victims() {
     let host = host();

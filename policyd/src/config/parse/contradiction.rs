@@ -79,14 +79,12 @@ fn check_effect(section: &mut Section<'_, '_, '_>, container: &Container) {
 
 /// Refuses targets that only pages at the host can meet, for a container that can have none there.
 fn check_targets(section: &mut Section<'_, '_, '_>, container: &Container) {
-    let is_shut = |ceiling| ceiling == Amount::Bytes(0) || ceiling == Amount::Part(0.0);
-    let (cause, advice) = match container.store {
-        Store::None => ("`store = \"none\"`", "use another `store`"),
-        // Pages of the store `hybrid` that have no room in memory are kept on SSDs.
-        Store::Mem if container.cache_ceiling.is_some_and(is_shut) => {
-            ("`cache_ceiling` of 0", "raise the ceiling")
-        }
-        Store::Mem | Store::Ssd | Store::Hybrid => return,
+    let Some(cause) = container.uncached() else {
+        return;
+    };
+    let advice = match container.store {
+        Store::None => "use another `store`",
+        _ => "raise the ceiling",
     };
     let target = section.value("target");
     let Some(target) = target.and_then(|value| value.get_ref().as_table()) else {

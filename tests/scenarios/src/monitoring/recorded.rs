@@ -21,7 +21,8 @@ use super::{
 const STEP_S: u32 = 5;
 /// What Grafana takes as the range of a rate at this interval.
 const WINDOW: &str = "20s";
-const FIRING: &str = "ALERTS{alertstate=\"firing\"}";
+/// Alerts that fired since the point before, because each of them ends soon after it was seen.
+const FIRING: &str = "max_over_time(ALERTS{alertstate=\"firing\"}[5s])";
 
 /// Series by the titles of their panels, and alerts that fired.
 #[derive(Debug, Serialize)]
@@ -41,15 +42,18 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// Writes what the dashboard shows since `start`.
-pub(super) fn write(
-    prometheus: &Prometheus,
-    kernel: &str,
-    start: SystemTime,
-    path: &Path,
-) -> Result<()> {
+/// The part of a run that is recorded.
+pub(super) struct Run<'a> {
+    pub(super) kernel: &'a str,
+    pub(super) start: SystemTime,
+    pub(super) end: SystemTime,
+}
+
+/// Writes what the dashboard shows of a run.
+pub(super) fn write(prometheus: &Prometheus, run: &Run<'_>, path: &Path) -> Result<()> {
+    let Run { kernel, start, end } = *run;
     let second = |time: SystemTime| time.duration_since(UNIX_EPOCH).map(|age| age.as_secs());
-    let (from, to) = (second(start)?, second(SystemTime::now())?);
+    let (from, to) = (second(start)?, second(end)?);
     let curves = |expression: &str, legend: &str| -> Result<Vec<Curve>> {
         let series = prometheus.range(expression, (from, to), STEP_S)?;
         let curves = series.into_iter().map(|(labels, points)| Curve {
