@@ -21,16 +21,50 @@ pub(crate) const SECTIONS: Scenario = Scenario {
 const TRACING: &str = "/sys/kernel/tracing";
 /// Number of repetitions of each work.
 const ROUNDS: u32 = 3;
-/// Maximum additional section in million instructions: a folio of 512 pages that leaves by
-/// `remove_mapping` is put with interrupts off, in four calls; a call is made with preemption off.
-const MOST: [(Tracer, &str, f64); 2] = [
-    (Tracer("irqsoff"), "interrupts", 8.0),
-    (Tracer("preemptoff"), "preemption", 8.0),
-];
+/// The kernel's tracers, and what is off in the sections that they find.
+const TRACERS: [(&str, &str); 2] = [("irqsoff", "interrupts"), ("preemptoff", "preemption")];
 
-/// A tracer of the kernel, by its name.
-#[derive(Clone, Copy)]
-struct Tracer(&'static str);
+/// Work in the guest, during which sections are measured.
+struct Work {
+    name: &'static str,
+    /// Brings the files into the state that the work needs.
+    prepare: fn(&Site<'_>, bool) -> Result<()>,
+    line: fn(&Site<'_>) -> String,
+    /// Bounds of the additional sections in million instructions, for each tracer. Calls are made
+    /// with preemption off, and the longest of them is a flush. Interrupts are off only in calls
+    /// for a folio that leaves by `remove_mapping`: four calls for 512 pages.
+    most: [f64; 2],
+}
+
+const WORKS: [Work; 4] = [
+    Work {
+        name: "large folios are reclaimed",
+        prepare: |site, _| site.grow(),
+        line: |site| site.reclaim(),
+        most: [0.5, 1.0],
+    },
+    Work {
+        name: "large folios are dropped",
+        prepare: |site, _| site.grow(),
+        line: |_| "sh -c 'echo 1 > /proc/sys/vm/drop_caches'".into(),
+        most: [2.5, 2.5],
+    },
+    Work {
+        name: "large folios are read back",
+        prepare: |site, _| {
+            site.grow()?;
+            site.run(&format!("{} || true", site.reclaim())).map(drop)
+        },
+        line: |_| "ddhelper huge /mnt/large".into(),
+        most: [0.5, 1.0],
+    },
+    Work {
+        name: "a file with pages in many chunks is truncated",
+        prepare: |site, with| site.scatter(with).map(drop),
+        line: |_| "truncate -s 0 /mnt/sparse".into(),
+        most: [0.5, 2.5],
+    },
+];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage::counting_instructions(context, measure)
@@ -40,114 +74,78 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let guest = prepare(stage)?;
     let site = Site { guest: &guest };
     let known = guest.read_text(&format!("{TRACING}/available_tracers"))?;
-    for (Tracer(name), ..) in MOST {
+    for (tracer, _) in TRACERS {
         ensure!(
-            known.split_whitespace().any(|tracer| tracer == name),
-            "this kernel has no tracer {name}; run the scenario with --kernel hardened"
+            known.split_whitespace().any(|one| one == tracer),
+            "this kernel has no tracer {tracer}; run the scenario with --kernel hardened"
         );
     }
     let alone = longest(&site, false)?;
     enroll(&guest)?;
     let with = longest(&site, true)?;
-    let pairs = alone.iter().zip(&with);
-    Ok(pairs
-        .map(|(alone, with)| {
-            Target::at_most(
-                format!(
-                    "sections: million instructions that {} is off for longer while {}",
-                    with.what, with.work
-                ),
-                with.most,
-                (with.ms - alone.ms).max(0.0),
-                "",
-            )
-        })
-        .collect())
+    let works = (0..TRACERS.len()).flat_map(|tracer| WORKS.iter().map(move |work| (tracer, work)));
+    let target = |(((tracer, work), alone), with): (((usize, &Work), f64), f64)| {
+        let off = TRACERS[tracer].1;
+        Target::at_most(
+            format!(
+                "sections: additional million instructions with {off} off while {}",
+                work.name
+            ),
+            work.most[tracer],
+            (with - alone).max(0.0),
+            "",
+        )
+    };
+    Ok(works.zip(alone).zip(with).map(target).collect())
 }
 
-/// The longest section during a work.
-struct Longest {
-    what: &'static str,
-    work: &'static str,
-    most: f64,
-    /// Milliseconds, in each of which the machine executes a million instructions. Of all
-    /// repetitions this is the smallest, because other sections occur now and then.
-    ms: f64,
-}
-
-fn longest(site: &Site<'_>, with: bool) -> Result<Vec<Longest>> {
-    let works = [
-        ("large folios are reclaimed", site.reclaim()),
-        (
-            "large folios are dropped",
-            "sh -c 'echo 1 > /proc/sys/vm/drop_caches'".to_owned(),
-        ),
-        (
-            "large folios are read back",
-            "ddhelper huge /mnt/large".to_owned(),
-        ),
-        (
-            "a file with pages in many chunks is truncated",
-            "truncate -s 0 /mnt/sparse".to_owned(),
-        ),
-    ];
+/// Returns the milliseconds of the longest section for each tracer and work. In each millisecond
+/// the machine executes a million instructions. Of all repetitions the smallest result counts,
+/// because other sections occur now and then.
+fn longest(site: &Site<'_>, with: bool) -> Result<Vec<f64>> {
     let mut all = Vec::new();
-    for (tracer, what, most) in MOST {
-        for (index, (work, line)) in works.iter().enumerate() {
-            let mut ms = f64::INFINITY;
+    for (tracer, off) in TRACERS {
+        for work in &WORKS {
+            let mut least = f64::INFINITY;
             for _ in 0..ROUNDS {
-                match index {
-                    0 | 1 => site.grow()?,
-                    2 => {
-                        site.grow()?;
-                        site.run(&format!("{} || true", site.reclaim()))?;
-                    }
-                    _ => {
-                        site.scatter(with)?;
-                    }
-                }
-                let (section, place) = tracer.watch(site, line)?;
-                eprintln!("    {what} off, with the module: {with}; {work}: {section} ms, {place}");
-                ms = ms.min(section);
+                (work.prepare)(site, with)?;
+                let (ms, place) = watch(tracer, site, &(work.line)(site))?;
+                eprintln!(
+                    "    {off} off, with the module: {with}; {}: {ms} ms, {place}",
+                    work.name
+                );
+                least = least.min(ms);
             }
-            all.push(Longest {
-                what,
-                work,
-                most,
-                ms,
-            });
+            all.push(least);
         }
     }
     Ok(all)
 }
 
-impl Tracer {
-    /// Runs a command. Returns the milliseconds of the longest section, and where it began and
-    /// ended.
-    fn watch(self, site: &Site<'_>, line: &str) -> Result<(f64, String)> {
-        let guest = site.guest;
-        let set = |file: &str, value: &str| guest.write_file(&format!("{TRACING}/{file}"), value);
-        set("current_tracer", self.0)?;
-        set("options/function-trace", "0")?;
-        set("tracing_max_latency", "0")?;
-        set("tracing_on", "1")?;
-        site.run(&format!("{line} || true"))?;
-        set("tracing_on", "0")?;
-        let found = Self::read(guest);
-        set("current_tracer", "nop")?;
-        found
-    }
+/// Runs a command. Returns the milliseconds of the longest section that the tracer found, and where
+/// it began and ended.
+fn watch(tracer: &str, site: &Site<'_>, line: &str) -> Result<(f64, String)> {
+    let guest = site.guest;
+    let set = |file: &str, value: &str| guest.write_file(&format!("{TRACING}/{file}"), value);
+    set("current_tracer", tracer)?;
+    set("options/function-trace", "0")?;
+    set("tracing_max_latency", "0")?;
+    set("tracing_on", "1")?;
+    site.run(&format!("{line} || true"))?;
+    set("tracing_on", "0")?;
+    let found = found(guest);
+    set("current_tracer", "nop")?;
+    found
+}
 
-    fn read(guest: &Machine) -> Result<(f64, String)> {
-        let text = guest.read_text(&format!("{TRACING}/tracing_max_latency"))?;
-        let us: f64 = text.trim().parse()?;
-        let trace = guest.read_text(&format!("{TRACING}/trace"))?;
-        let places = trace
-            .lines()
-            .filter_map(|line| line.split_once("=> ")?.1.split_once(": "));
-        let places: Vec<_> = places
-            .map(|(what, place)| format!("{what} {}", place.trim()))
-            .collect();
-        Ok((us / 1e3, places.join(", ")))
-    }
+fn found(guest: &Machine) -> Result<(f64, String)> {
+    let text = guest.read_text(&format!("{TRACING}/tracing_max_latency"))?;
+    let us: f64 = text.trim().parse()?;
+    let trace = guest.read_text(&format!("{TRACING}/trace"))?;
+    let places = trace
+        .lines()
+        .filter_map(|line| line.split_once("=> ")?.1.split_once(": "))
+        .map(|(what, place)| format!("{what} {}", place.trim()))
+        .collect::<Vec<_>>();
+    Ok((us / 1e3, places.join(", ")))
 }
