@@ -56,6 +56,12 @@ fn walk_with<S: Session>(
     freed
 }
 
+/// Returns the shards of a session of `count` shards that are those of a task, if `tasks` tasks
+/// drain it.
+pub const fn part(task: usize, tasks: usize, count: usize) -> Range<usize> {
+    task * count / tasks..(task + 1) * count / tasks
+}
+
 /// Frees all pages of some shards of a session. Several tasks may do this for one session. Returns
 /// the number of pages.
 pub fn drain<S: Session>(session: &S, shards: Range<usize>) -> u64 {

@@ -134,6 +134,28 @@ fn gets_have_options() {
     assert_eq!(options(&header(Operation::Get, 1)), GetOptions::default());
 }
 
+/// A processor that mispredicts the comparisons of [`Runs::parse`] continues with runs that were not
+/// refused. Each way to a number of a run confines it by arithmetic.
+#[test]
+fn numbers_are_confined_whatever_was_compared() {
+    let wild = Run {
+        pool: MAX_POOLS,
+        pages: MAX_PAGES as u16 + 1,
+        class: CLASSES as u8,
+        ..Run::default()
+    };
+    let runs = [wild];
+    let unchecked = Runs {
+        runs: &runs,
+        pages: 1,
+    };
+    let placed = unchecked.placed().map(|(run, _)| run);
+    let ways = [unchecked.first(), unchecked.in_turn(7)].into_iter();
+    let ways = ways.flatten().chain(unchecked.iter()).chain(placed);
+    let confined: Vec<_> = ways.map(|run| (run.pool, run.pages, run.class)).collect();
+    assert_eq!(confined, [(0, 0, 0); 4]);
+}
+
 #[test]
 fn runs_are_bounded_one_by_one() {
     let good = Run {

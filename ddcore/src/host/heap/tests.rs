@@ -10,13 +10,13 @@ use crate::host::evict::evict_all;
 use crate::host::flush::flush;
 use crate::host::get::take;
 use crate::host::list::list;
-use crate::host::pressure::Gauge;
+use crate::host::pressure::{pressure, Gauge};
 use crate::host::put::keep;
 use crate::host::room::{self, fill, give_back, make_room, refill, retire, Stock as _};
 use crate::host::session::Session as _;
-use crate::host::standing::Standing;
+use crate::host::standing::{entitlement, Standing};
 use crate::host::steps::Effort;
-use crate::host::walk::migrate;
+use crate::host::walk::{drain, migrate, part};
 use crate::host::Origin;
 use crate::index::{Batch, Hasher, Storage as _};
 use crate::policy::Order;
@@ -448,6 +448,47 @@ fn memory_is_given_back_while_another_task_chooses_victims() {
     let other = used(1);
     assert_eq!(put_number(&host, 0, 100), usize::from(PUT));
     assert_eq!(used(1), other);
+}
+
+/// Statistics and the pressure that gets report come from published sums. They would wait for each
+/// choice of victims if they locked the list of VMs; the lock panics if it is taken twice.
+#[test]
+fn statistics_do_not_wait_for_the_choice_of_victims() {
+    let host = host();
+    add_vm(&host, 2);
+    assert_eq!(put_number(&host, 0, 0), usize::from(PUT));
+    let vm = host.vm_list.borrow().vms()[0].clone();
+    let origin = Origin {
+        host: &host,
+        vm: &*vm,
+        session: &vm.session,
+    };
+    let _chooses = host.vm_list.borrow_mut();
+    assert_eq!(entitlement(&host.tier, &*vm), CAPACITY / 2);
+    let run = Run {
+        pages: 1,
+        ..Run::default()
+    };
+    assert_eq!(pressure(&origin, &run, 1, 0).known, 1);
+    assert!(vm.session.used() > 0);
+}
+
+/// Several tasks free the pages of a session that has ended, each those of some shards.
+#[test]
+fn parts_of_a_session_are_drained_completely() {
+    for tasks in [1, 2, 4, 8] {
+        let host = host();
+        host.tier.set_floor(CAPACITY);
+        for index in 0..5 {
+            assert_eq!(put_number(&host, 0, index), usize::from(PUT));
+        }
+        let vm = host.vm_list.borrow().vms()[0].clone();
+        let shards = 1 << Short::SHARD_BITS;
+        let parts = (0..tasks).map(|task| part(task, tasks, shards));
+        let freed: u64 = parts.map(|part| drain(&vm.session, part)).sum();
+        assert_eq!(freed, 5 * u64::from(PUT));
+        assert_eq!(vm.session.used(), 0);
+    }
 }
 
 /// Only one node is short of memory, and the others have plenty.
