@@ -178,6 +178,10 @@ impl Call<'_> {
         mut retried: impl FnMut(),
     ) -> Result<Outcome, Failure> {
         for _ in 0..MAX_RETRIES {
+            // The host does not write an answer page that it has swapped out. The old answer is
+            // cleared, so that it cannot be taken for a new one. The number is taken after that,
+            // so that fewer calls of other vCPUs overtake this one.
+            self.block_mut().answer[..RESULTS].fill(0);
             let header = RequestHeader {
                 magic: REQUEST_MAGIC,
                 version: ABI_VERSION,
@@ -191,9 +195,6 @@ impl Call<'_> {
             };
             let block = self.block_mut();
             block.request[..BODY].copy_from_slice(header.as_bytes());
-            // The host does not write an answer page that it has swapped out. The old answer is
-            // cleared, so that it cannot be taken for a new one.
-            block.answer[..RESULTS].fill(0);
             // SAFETY: By the type invariant no other task uses the block. Callers name only frames
             // of folios that they hold.
             let raw = unsafe { machine::hypercall(NUMBER, self.block.cast()) };
