@@ -3,6 +3,7 @@
 //! The work of the cache inside a guest delays other tasks only briefly, even for large folios and
 //! large files.
 
+mod endings;
 mod sections;
 mod swap;
 
@@ -104,7 +105,8 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let all = pages(LARGE) * u64::from(ROUNDS);
     let [resident, swapped] = swap::exits(stage, &site)?;
     accounting::check(stage.host())?;
-    Ok(vec![
+    let endings = endings::exits(stage, &site)?;
+    let mut targets = vec![
         resident,
         swapped,
         Target::at_least(
@@ -138,7 +140,9 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
             &cut_alone,
             &cut,
         ),
-    ])
+    ];
+    targets.extend(endings);
+    Ok(targets)
 }
 
 /// Returns the target for the additional wait of an urgent task, compared with the kernel alone.
