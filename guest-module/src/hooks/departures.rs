@@ -166,9 +166,19 @@ impl Departures {
         let Some(reclaimer) = self.reclaimer(cpu::current_task()) else {
             return;
         };
+        // Reclaim usually frees folios in the order in which it removed them, so that the next one
+        // is looked at first.
+        let mut next = freed();
+        let mut is_freed = |folio| {
+            if next.next() == Some(folio) {
+                return true;
+            }
+            next = freed();
+            next.any(|one| one == folio)
+        };
         let count = reclaimer
             .departing
-            .with(|departing| departing.partition(|folio| freed().any(|one| one == folio)));
+            .with(|departing| departing.partition(&mut is_freed));
         if count > 0 {
             put(Freed { reclaimer, count });
         }
