@@ -48,9 +48,27 @@ impl Goal {
             met: measured <= most,
         }
     }
+
+    /// Returns a missed goal for which nothing was measured.
+    fn unmeasured(name: &str) -> Self {
+        Self {
+            name: format!("default policy: {name}"),
+            target: "at least one load".into(),
+            measured: "none".into(),
+            met: false,
+        }
+    }
 }
 
-/// Returns the goals of the default policy, measured from the rows of the policy table.
+/// Criteria that need a load of their own, and what is promised on it.
+const NEEDED: [(Criterion, &str); 2] = [
+    (Criterion::Trace, "loads judged as a real machine"),
+    (Criterion::Loop, "loads judged as a loop"),
+];
+
+/// Returns the goals of the default policy, measured from the rows of the policy table. A goal is
+/// missed if no row measures it, so that a load that is renamed or removed does not take its goal
+/// with it.
 pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
     let mut goals = Vec::new();
     let relative = |row: &Row| {
@@ -61,10 +79,13 @@ pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
         .iter()
         .filter_map(|row| Some((relative(row)?, row)))
         .min_by(|one, other| one.0.total_cmp(&other.0));
-    if let Some((least, row)) = worst {
-        let name = format!("default policy: hits by FIFO's, worst load ({})", row.name);
-        goals.push(Goal::at_least(name, LEAST, least));
-    }
+    goals.push(match worst {
+        Some((least, row)) => {
+            let name = format!("default policy: hits by FIFO's, worst load ({})", row.name);
+            Goal::at_least(name, LEAST, least)
+        }
+        None => Goal::unmeasured("loads on which FIFO has hits"),
+    });
     for row in rows {
         let (ours, paper) = (row.of(Policy::default()), row.of(Policy::Fifo));
         match row.judged {
@@ -87,6 +108,11 @@ pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
                 let part = ours.hits as f64 / (row.belady.hits as f64).max(1.0);
                 goals.push(Goal::at_least(name, OF_LOOP, part));
             }
+        }
+    }
+    for (criterion, name) in NEEDED {
+        if rows.iter().all(|row| row.judged != criterion) {
+            goals.push(Goal::unmeasured(name));
         }
     }
     goals
@@ -121,7 +147,8 @@ mod tests {
     fn each_load_is_judged_by_its_kind() {
         let met = |judged, hits, puts| {
             let goals = of_policies(&[row(judged, hits, puts)]);
-            goals.iter().map(|goal| goal.met).collect::<Vec<bool>>()
+            let measured = goals.iter().filter(|goal| goal.measured != "none");
+            measured.map(|goal| goal.met).collect::<Vec<bool>>()
         };
         assert_eq!(met(Criterion::Bound, 99, 1), [true]);
         assert_eq!(met(Criterion::Bound, 98, 1), [false]);
@@ -129,5 +156,25 @@ mod tests {
         assert_eq!(met(Criterion::Trace, 149, 500), [true, false, false]);
         assert_eq!(met(Criterion::Loop, 140, 1), [true, true]);
         assert_eq!(met(Criterion::Loop, 139, 1), [true, false]);
+    }
+
+    #[test]
+    fn goals_without_a_load_are_missed() {
+        let missed = |kinds: &[Criterion]| {
+            let rows: Vec<Row> = kinds.iter().map(|kind| row(*kind, 150, 1)).collect();
+            let goals = of_policies(&rows);
+            let missed = goals.iter().filter(|goal| !goal.met);
+            missed
+                .map(|goal| goal.name.clone())
+                .collect::<Vec<String>>()
+        };
+        let machine = "default policy: loads judged as a real machine";
+        let repeated = "default policy: loads judged as a loop";
+        let hits = "default policy: loads on which FIFO has hits";
+        let all = [Criterion::Bound, Criterion::Trace, Criterion::Loop];
+        assert_eq!(missed(&all), [""; 0]);
+        assert_eq!(missed(&all[..2]), [repeated]);
+        assert_eq!(missed(&[Criterion::Loop]), [machine]);
+        assert_eq!(missed(&[]), [hits, machine, repeated]);
     }
 }

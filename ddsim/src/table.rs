@@ -174,3 +174,20 @@ pub fn markdown(rows: &[Row]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every run judges the goals, also those without a recorded trace.
+    #[test]
+    fn loads_without_a_trace_measure_every_goal() {
+        let loads = loads(None);
+        let names = |judged| {
+            let of = loads.iter().filter(move |load| load.judged == judged);
+            of.map(|load| load.name.as_str()).collect::<Vec<&str>>()
+        };
+        assert_eq!(names(Criterion::Trace), ["generated machine 5 %, 20 %"]);
+        assert_eq!(names(Criterion::Loop), ["loop"]);
+    }
+}

@@ -3,7 +3,7 @@
 //! A disk that fails for a while.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Disk, FileSpec, Guest, ReadSpec};
+use ddlab::{Disk, FileSpec, Guest, ReadSpec, Sum};
 
 use crate::{
     ddctl, mapper,
@@ -86,21 +86,26 @@ fn whole(guest: &Guest, file: &FileSpec) -> Result<()> {
 fn read(guest: &Guest, file: &FileSpec) -> Result<Vec<bool>> {
     let part = |offset: u64| {
         let spec = ReadSpec::new(format!("/failing/{}", file.path)).cgroup(CONTAINER);
-        let spec = spec.range(offset, PART);
-        let sum = match guest.read(&spec) {
-            Ok(sum) => sum,
-            Err(error) if format!("{error:#}").contains(REFUSED) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        ensure!(
-            sum.digest == Some(file.digest_range(offset, PART)),
-            "wrong content at {offset} of {}: {sum:?}",
-            file.path
-        );
-        Ok(true)
+        judge(file, offset, guest.read(&spec.range(offset, PART)))
     };
     let offsets = (0..file.len).step_by(PART as usize);
     offsets.map(part).collect()
+}
+
+/// Returns whether a part of a file could be read. It fails if its content is wrong, and if it was
+/// refused for another reason than the disk.
+fn judge(file: &FileSpec, offset: u64, read: Result<Sum>) -> Result<bool> {
+    let sum = match read {
+        Ok(sum) => sum,
+        Err(error) if format!("{error:#}").contains(REFUSED) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    ensure!(
+        sum.digest == Some(file.digest_range(offset, PART)),
+        "wrong content at {offset} of {}: {sum:?}",
+        file.path
+    );
+    Ok(true)
 }
 
 /// Gives the disk another table.
@@ -108,4 +113,51 @@ fn switch(guest: &Guest, table: &str) -> Result<()> {
     mapper::run(guest, "suspend --nolockfs failing")?;
     mapper::run(guest, &format!("load failing --table '{table}'"))?;
     mapper::run(guest, "resume failing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    /// Returns what was read with this digest.
+    fn sum(digest: Option<String>) -> Result<Sum> {
+        Ok(Sum {
+            files: 1,
+            bytes: PART,
+            digest,
+            seconds: 0.0,
+        })
+    }
+
+    #[test]
+    fn only_the_content_of_this_part_is_right() {
+        let files: Vec<FileSpec> = files().collect();
+        let [one, two] = [&files[0], &files[1]];
+        let digest = |file: &FileSpec, offset| Some(file.digest_range(offset, PART));
+        assert!(judge(one, PART, sum(digest(one, PART))).unwrap());
+        // Content of another part, of another file, and of no known one; and nothing to compare.
+        for wrong in [
+            digest(one, 0),
+            digest(two, PART),
+            Some("0".repeat(64)),
+            None,
+        ] {
+            let error = judge(one, PART, sum(wrong)).unwrap_err().to_string();
+            assert!(
+                error.starts_with("wrong content at 1048576 of one"),
+                "{error}"
+            );
+        }
+    }
+
+    /// A part that the disk refuses is not wrong; other errors are not the disk's.
+    #[test]
+    fn only_the_disk_may_refuse() {
+        let file = files().next().unwrap();
+        let refused = anyhow!("{REFUSED} (os error 5)").context("cannot read /failing/one");
+        assert!(!judge(&file, 0, Err(refused)).unwrap());
+        let other = anyhow!("the agent does not answer");
+        assert!(judge(&file, 0, Err(other)).is_err());
+    }
 }

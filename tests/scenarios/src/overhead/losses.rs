@@ -82,13 +82,13 @@ fn works() -> [Work; 5] {
         ),
         work(
             CACHED,
-            (600.0, (8 * KEPT) >> 12),
+            (300.0, (8 * KEPT) >> 12),
             128,
             format!("my $f = file(q(<), q(kept)); {WARM} slurp($f, 0, 4 << 20, 4096) for 1..8"),
         ),
         work(
             "a page that is overwritten",
-            (1200.0, (8 * KEPT) >> 12),
+            (700.0, (8 * KEPT) >> 12),
             128,
             "my $f = file(q(+<), q(written)); \
              for (1..8) { sysseek $f, 0, 0; syswrite $f, chr(64 + $_) x 131072 for 1..32 }"
@@ -96,7 +96,7 @@ fn works() -> [Work; 5] {
         ),
         work(
             "a small file that is made and deleted",
-            (20000.0, 500),
+            (10000.0, 500),
             128,
             "for my $n (0..499) { my $f = file(q(>), \"t$n\"); syswrite $f, q(x) x 6000 } \
              unlink map { \"/mnt/t$_\" } 0..499"

@@ -226,3 +226,74 @@ fn finish(name: &str, worker: &mut Running) -> Result<Tally> {
     ensure!(exit.success(), "the torture of {name} failed: {output}");
     serde_json::from_str(output.trim()).with_context(|| format!("{name} said {output}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::torture::site::EXT4_ALONE;
+
+    /// Reads in these tests, of which each way must have at least five.
+    const CHECKS: u64 = 1000;
+
+    /// A tally in which the ways share the reads, except for those given here.
+    fn tally(compared: &[(&str, u64)], refused: &[(&str, u64)]) -> Tally {
+        let find = |list: &[(&str, u64)], way: &str| {
+            let found = list.iter().find(|(name, _)| *name == way);
+            found.map(|(_, count)| *count)
+        };
+        let ways = WAYS.into_iter().chain(["uncached"]).map(|way| {
+            let count = Count {
+                compared: find(compared, way).unwrap_or(CHECKS / 5),
+                refused: find(refused, way).unwrap_or(0),
+            };
+            (way.to_owned(), count)
+        });
+        Tally {
+            checks: CHECKS,
+            ways: ways.collect(),
+            ..Tally::default()
+        }
+    }
+
+    #[test]
+    fn ways_that_are_hardly_compared_are_named() {
+        assert_eq!(tally(&[], &[]).rare(), [""; 0]);
+        assert_eq!(tally(&[("splice", 5)], &[]).rare(), [""; 0]);
+        assert_eq!(tally(&[("splice", 4)], &[]).rare(), ["splice"]);
+        for way in WAYS {
+            assert_eq!(tally(&[(way, 0)], &[]).rare(), [way]);
+            let mut absent = tally(&[], &[]);
+            absent.ways.remove(way);
+            assert_eq!(absent.rare(), [way]);
+        }
+        // Not every filesystem offers reads that leave the cache immediately.
+        assert_eq!(tally(&[("uncached", 0)], &[]).rare(), [""; 0]);
+    }
+
+    #[test]
+    fn refused_reads_of_all_ways_count() {
+        assert_eq!(tally(&[], &[]).refused(), 0.0);
+        assert_eq!(tally(&[], &[("direct", 10)]).refused(), 1.0);
+        let both = [("direct", 10), ("mapping", 5)];
+        assert_eq!(tally(&[], &both).refused(), 1.5);
+        assert_eq!(tally(&[], &[("uncached", 10)]).refused(), 0.0);
+    }
+
+    #[test]
+    fn every_offered_operation_must_succeed() {
+        let site = &EXT4_ALONE[0];
+        let mut tally = Tally::default();
+        let offered: Vec<Kind> = site.offers().collect();
+        assert!(offered.contains(&Kind::Ring) && offered.contains(&Kind::Verity));
+        assert_eq!(tally.missing(site), offered);
+        tally.done = offered.iter().map(|kind| (*kind, 1)).collect();
+        assert_eq!(tally.missing(site), []);
+        for kind in offered {
+            let times = tally.done.remove(&kind).unwrap();
+            assert_eq!(tally.missing(site), [kind]);
+            tally.done.insert(kind, times);
+        }
+        // What other filesystems offer is not missing here.
+        assert!(!site.offers().any(|kind| kind == Kind::Exchange));
+    }
+}
