@@ -134,8 +134,8 @@ fn gets_have_options() {
     assert_eq!(options(&header(Operation::Get, 1)), GetOptions::default());
 }
 
-/// A processor that mispredicts the comparisons of [`Runs::parse`] continues with runs that were not
-/// refused. Each way to a number of a run confines it by arithmetic.
+/// A processor that mispredicts the comparisons of [`Runs::parse`] continues with runs that were
+/// not refused. Each way to a number of a run confines it by arithmetic.
 #[test]
 fn numbers_are_confined_whatever_was_compared() {
     let wild = Run {

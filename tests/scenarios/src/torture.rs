@@ -65,8 +65,8 @@ fn million(context: &mut Context, sites: &[&'static Site]) -> Result<Vec<Target>
     let checks = MILLION.div_ceil(sites.len() as u64);
     // Reclaim and drops follow the clock, and two sites finish their reads in less time. Of a
     // million reads of ext4 on an emulated machine, 542 727 pages came from the host and 118 058
-    // were forgotten; of XFS it was more of both. No figures of the short form are recorded, so that
-    // its bounds are lower.
+    // were forgotten; of XFS it was more of both. No figures of the short form are recorded, so
+    // that its bounds are lower.
     let (checks, least) = match context.quick() {
         true => (checks / 50, [checks / 400, checks / 800]),
         false => (checks, [checks / 2, checks * 3 / 25]),
