@@ -57,10 +57,18 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let result: Value = serde_json::from_str(&text)?;
     let mut targets: Vec<Target> = serde_json::from_value(result["targets"].clone())?;
     targets.push(documented(&dir)?);
+    let aims: Vec<Target> = serde_json::from_value(result["aims"].clone())?;
     if args.json {
         print!("{text}");
     } else {
         println!("{}", report::table(&targets));
+    }
+    // What is declared as not reproduced does not fail a run, and must not look reached.
+    for aim in aims.iter().filter(|aim| !aim.met) {
+        eprintln!(
+            "aimed at and not reached: {}: {}, {}",
+            aim.name, aim.target, aim.measured
+        );
     }
     if args.trace.is_none() {
         eprintln!("no --trace: rows of recorded traces are left out, the generated one is judged");

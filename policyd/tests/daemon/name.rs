@@ -25,6 +25,7 @@ fn only_plain_names_become_arguments() {
     let source = "command = [\"/bin/echo\", \"7\", \"{}\"]";
     for name in ["web", "a.b-c_d:8", "getty@tty1", "9"] {
         assert_eq!(figure_of(source, name), Some(7.0), "{name}");
+        assert!(!is_never_asked(source, name), "{name}");
     }
     for name in WILD {
         assert!(is_never_asked(source, name), "{name}");

@@ -164,7 +164,7 @@ pub fn group(name: &str) -> Vec<Figure> {
 /// Runs all experiments, on as many threads as there are processors.
 pub fn all() -> Vec<Figure> {
     let mut all = ddsim::parallel::map(&GROUPS, |(_, run)| run()).concat();
-    let order = MEMORY_TIER.iter().map(|(name, _)| name).chain(&BESIDE);
+    let order = MEMORY_TIER.iter().map(|one| &one.name).chain(&BESIDE);
     all.sort_by_key(|figure| order.clone().position(|name| *name == figure.name));
     all
 }

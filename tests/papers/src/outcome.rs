@@ -49,7 +49,7 @@ fn far(figure: &Figure) -> String {
 }
 
 /// The text before the results in `docs/papers.md`, with the table of inputs.
-const HEAD: &str = include_str!("papers.md");
+pub(crate) const HEAD: &str = include_str!("papers.md");
 
 /// Returns the rows of the table of inputs, with the head of the table: the quantity, its value,
 /// its source, and its derivation.

@@ -105,6 +105,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Returns the verdict on a figure of which so many values and orders are judged, and so many
+    /// of these deviate from the paper.
+    pub const fn of(judged: usize, off: usize) -> Self {
+        match (judged, off) {
+            (0, _) => Self::Shown,
+            (_, 0) => Self::Reproduced,
+            (all, off) if 2 * off <= all => Self::Partly,
+            _ => Self::Not,
+        }
+    }
+
     /// Returns its name for people.
     pub const fn name(self) -> &'static str {
         match self {
@@ -147,14 +158,8 @@ pub fn judge(figure: &Figure) -> Judgement {
         .filter(|(holds, _)| !holds)
         .map(|(_, told)| told)
         .collect();
-    let verdict = match (judged, off.len()) {
-        (0, _) => Verdict::Shown,
-        (_, 0) => Verdict::Reproduced,
-        (all, off) if 2 * off <= all => Verdict::Partly,
-        _ => Verdict::Not,
-    };
     Judgement {
-        verdict,
+        verdict: Verdict::of(judged, off.len()),
         judged,
         off,
     }

@@ -23,6 +23,8 @@ use std::path::Path;
 pub struct Report {
     /// The promises.
     pub goals: Vec<Goal>,
+    /// What is aimed at and decides nothing.
+    pub aim: Goal,
     /// The policy table.
     pub policies: Vec<Row>,
     /// The papers' figures.
@@ -38,6 +40,7 @@ impl Report {
         goals.extend(goal::of_figures(&figures));
         Self {
             goals,
+            aim: goal::aim(&figures),
             policies,
             figures,
         }
@@ -71,6 +74,8 @@ fn page(report: &Report) -> Markup {
         }
         h2 { "What is promised" }
         (ddreport::promises(report.goals.iter().map(promise)))
+        h2 { "What is aimed at" }
+        (ddreport::promises([promise(&report.aim)]))
         h2 { "What came out" }
         (verdicts(&report.figures))
         h2 { "What went in" }
@@ -229,6 +234,7 @@ fn result(report: &Report) -> Value {
     };
     json!({
         "targets": report.goals,
+        "aims": [report.aim],
         "policies": report.policies,
         "figures": report.figures.iter().map(figure).collect::<Vec<_>>(),
     })
