@@ -140,8 +140,8 @@ mod tests {
     use crate::outcome::HEAD;
     use crate::verdict::{Order, Place};
 
-    /// Returns a figure with the declared number of judged values, which are `ours` except for those
-    /// that are declared as deviations.
+    /// Returns a figure with the declared number of judged values, which are `ours` except for
+    /// those that are declared as deviations.
     fn share(declared: Declared, ours: f64) -> Figure {
         let row = |ours| Compared::new("x", "of the store", 0.6, ours).within(OFF);
         let mut compared = vec![row(ours); declared.judged];
