@@ -134,7 +134,8 @@ impl LabConfig {
                 pair("-numa", node);
             }
         }
-        pair("-smp", self.vcpus.to_string());
+        // A socket for each node: processors that share a cache are on one node, or the kernel warns.
+        pair("-smp", format!("{},sockets={}", self.vcpus, self.nodes));
         let (kernel, initrd) = match &self.installed {
             Some(Installed { host, .. }) => (&host.kernel, &host.initrd),
             None => (&self.artifacts.kernel, &self.artifacts.initrd),
