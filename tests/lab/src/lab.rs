@@ -134,7 +134,7 @@ impl LabConfig {
                 pair("-numa", node);
             }
         }
-        // A socket for each node: processors that share a cache are on one node, or the kernel warns.
+        // The kernel warns about processors that share a cache and are on different nodes.
         pair("-smp", format!("{},sockets={}", self.vcpus, self.nodes));
         let (kernel, initrd) = match &self.installed {
             Some(Installed { host, .. }) => (&host.kernel, &host.initrd),
