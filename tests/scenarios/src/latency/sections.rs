@@ -36,7 +36,7 @@ struct Work {
     most: [f64; 2],
 }
 
-const WORKS: [Work; 4] = [
+static WORKS: [Work; 4] = [
     Work {
         name: "large folios are reclaimed",
         prepare: |site, _| site.grow(),
@@ -83,43 +83,61 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let alone = longest(&site, false)?;
     enroll(&guest)?;
     let with = longest(&site, true)?;
-    let works = (0..TRACERS.len()).flat_map(|tracer| WORKS.iter().map(move |work| (tracer, work)));
-    let target = |(((tracer, work), alone), with): (((usize, &Work), f64), f64)| {
-        let off = TRACERS[tracer].1;
+    let target = |(case, (alone, with)): (Case, (f64, f64))| {
         Target::at_most(
             format!(
-                "sections: additional million instructions with {off} off while {}",
-                work.name
+                "sections: additional million instructions with {} off while {}",
+                case.off, case.work.name
             ),
-            work.most[tracer],
+            case.most,
             (with - alone).max(0.0),
             "",
         )
     };
-    Ok(works.zip(alone).zip(with).map(target).collect())
+    let pairs = alone.into_iter().zip(with);
+    Ok(cases().zip(pairs).map(target).collect())
 }
 
-/// Returns the milliseconds of the longest section for each tracer and work. In each millisecond
-/// the machine executes a million instructions. Of all repetitions the smallest result counts,
-/// because other sections occur now and then.
+/// A work that a tracer watches.
+struct Case {
+    tracer: &'static str,
+    /// Interrupts or preemption.
+    off: &'static str,
+    work: &'static Work,
+    /// Bound of the additional section in million instructions.
+    most: f64,
+}
+
+/// Returns all cases, in the order in which they are measured.
+fn cases() -> impl Iterator<Item = Case> {
+    TRACERS.iter().enumerate().flat_map(|(at, &(tracer, off))| {
+        WORKS.iter().map(move |work| Case {
+            tracer,
+            off,
+            work,
+            most: work.most[at],
+        })
+    })
+}
+
+/// Returns the milliseconds of the longest section in each case. In each millisecond the machine
+/// executes a million instructions. Of all repetitions the smallest result counts, because other
+/// sections occur now and then.
 fn longest(site: &Site<'_>, with: bool) -> Result<Vec<f64>> {
-    let mut all = Vec::new();
-    for (tracer, off) in TRACERS {
-        for work in &WORKS {
-            let mut least = f64::INFINITY;
-            for _ in 0..ROUNDS {
-                (work.prepare)(site, with)?;
-                let (ms, place) = watch(tracer, site, &(work.line)(site))?;
-                eprintln!(
-                    "    {off} off, with the module: {with}; {}: {ms} ms, {place}",
-                    work.name
-                );
-                least = least.min(ms);
-            }
-            all.push(least);
+    let measure = |Case {
+                       tracer, off, work, ..
+                   }: Case| {
+        let mut least = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            (work.prepare)(site, with)?;
+            let (ms, place) = watch(tracer, site, &(work.line)(site))?;
+            let name = work.name;
+            eprintln!("    {off} off, with the module: {with}; {name}: {ms} ms, {place}");
+            least = least.min(ms);
         }
-    }
-    Ok(all)
+        Ok(least)
+    };
+    cases().map(measure).collect()
 }
 
 /// Runs a command. Returns the milliseconds of the longest section that the tracer found, and where
