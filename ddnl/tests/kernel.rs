@@ -11,8 +11,9 @@ use std::{
     path::Path,
 };
 
-/// Returns whether this machine has netlink. Without it, says what is not tried: the harness cannot
-/// count a test as ignored while it runs, and hides what a test that passes prints by macros.
+/// Returns whether this machine has netlink. If it has none, this function prints what is not
+/// tried, and not by a macro, because the harness hides what passing tests print by macros and
+/// cannot count a running test as ignored.
 fn has_netlink(what: &str) -> bool {
     let opened = Socket::new(NETLINK_GENERIC);
     if let Err(error) = &opened {

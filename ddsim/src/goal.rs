@@ -60,7 +60,7 @@ impl Goal {
     }
 }
 
-/// Criteria that need a load of their own, and what is promised on it.
+/// The criteria for which the table must have a load, and the goals that this load measures.
 const NEEDED: [(Criterion, &str); 2] = [
     (Criterion::Trace, "loads judged as a real machine"),
     (Criterion::Loop, "loads judged as a loop"),

@@ -213,8 +213,8 @@ impl Vm {
         self.current_session.lock().session().cloned()
     }
 
-    /// Calls `look` with the current session, which cannot end meanwhile, if the guest is
-    /// registered. `look` runs under a spinlock.
+    /// Calls `look` with the current session, if the guest is registered. A spinlock keeps the
+    /// session from ending while `look` runs.
     pub(crate) fn peek<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
         let current = self.current_session.lock();
         current.session().map(|session| look(session))

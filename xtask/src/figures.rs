@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     // What is declared as not reproduced does not fail a run, and must not look reached.
     for aim in aims.iter().filter(|aim| !aim.met) {
         eprintln!(
-            "aimed at and not reached: {}: {}, {}",
+            "aim that is not reached: {}: {}, {}",
             aim.name, aim.target, aim.measured
         );
     }

@@ -56,9 +56,9 @@ fn walk_with<S: Session>(
     freed
 }
 
-/// Returns the shards of a session of `count` shards that are those of a task, if `tasks` tasks
-/// drain it.
-pub const fn part(task: usize, tasks: usize, count: usize) -> Range<usize> {
+/// Returns the shards that task number `task` drains, if `tasks` tasks drain a session of `count`
+/// shards.
+pub const fn shards_of_task(task: usize, tasks: usize, count: usize) -> Range<usize> {
     task * count / tasks..(task + 1) * count / tasks
 }
 

@@ -14,7 +14,7 @@ use crate::vm::session::Session;
 use ddcore::host::cause::Cause;
 use ddcore::host::evict::{evict, evict_all, evict_pool, Freed};
 use ddcore::host::relocate::demote;
-use ddcore::host::walk::{drain, empty, part};
+use ddcore::host::walk::{drain, empty, shards_of_task};
 use ddcore::host::{Host as _, Session as _};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
@@ -65,7 +65,7 @@ impl Teardowns {
             false => None,
         };
         for task in 0..TASKS {
-            let shards = part(task, TASKS, session.shards.len());
+            let shards = shards_of_task(task, TASKS, session.shards.len());
             let spawned = teardown.as_ref().is_some_and(|one| {
                 let (one, shards) = (one.clone(), shards.clone());
                 queue::spawn(gfp_nowarn(), move || _ = drain(&*one.session, shards))

@@ -7,7 +7,7 @@ use crate::verdict::{Band, Judgement, Verdict, judge};
 use ddsim::goal::Goal;
 use std::cmp::Ordering;
 
-/// What is known about a figure. A run must come to the same result.
+/// The declared result of a figure. A run must come to the same result.
 #[derive(Clone, Copy, Debug)]
 pub struct Declared {
     /// Its name.
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(better[1].measured, MEMORY_TIER[partly].name);
     }
 
-    /// What is declared does not count as reproduced.
+    /// A figure does not count as reproduced because its deviations are declared.
     #[test]
     fn the_aim_counts_reproduced_figures_alone() {
         let aim_of = |figures: &[Figure]| (aim(figures).measured, aim(figures).met);

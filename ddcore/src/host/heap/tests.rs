@@ -16,7 +16,7 @@ use crate::host::room::{self, fill, give_back, make_room, refill, retire, Stock 
 use crate::host::session::Session as _;
 use crate::host::standing::{entitlement, Standing};
 use crate::host::steps::Effort;
-use crate::host::walk::{drain, migrate, part};
+use crate::host::walk::{drain, migrate, shards_of_task};
 use crate::host::Origin;
 use crate::index::{Batch, Hasher, Storage as _};
 use crate::policy::Order;
@@ -484,8 +484,8 @@ fn parts_of_a_session_are_drained_completely() {
         }
         let vm = host.vm_list.borrow().vms()[0].clone();
         let shards = 1 << Short::SHARD_BITS;
-        let parts = (0..tasks).map(|task| part(task, tasks, shards));
-        let freed: u64 = parts.map(|part| drain(&vm.session, part)).sum();
+        let parts = (0..tasks).map(|task| shards_of_task(task, tasks, shards));
+        let freed: u64 = parts.map(|shards| drain(&vm.session, shards)).sum();
         assert_eq!(freed, 5 * u64::from(PUT));
         assert_eq!(vm.session.used(), 0);
     }

@@ -23,7 +23,7 @@ use std::path::Path;
 pub struct Report {
     /// The promises.
     pub goals: Vec<Goal>,
-    /// What is aimed at and decides nothing.
+    /// The aims, which do not decide whether a run fails.
     pub aim: Goal,
     /// The policy table.
     pub policies: Vec<Row>,
@@ -74,7 +74,7 @@ fn page(report: &Report) -> Markup {
         }
         h2 { "What is promised" }
         (ddreport::promises(report.goals.iter().map(promise)))
-        h2 { "What is aimed at" }
+        h2 { "Aims" }
         (ddreport::promises([promise(&report.aim)]))
         h2 { "What came out" }
         (verdicts(&report.figures))

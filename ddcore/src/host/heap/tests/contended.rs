@@ -4,10 +4,11 @@ use crate::host::heap::Lock;
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
 
-/// A lock that another task holds whenever it is tried, but that a caller gets who waits.
+/// A lock that can be set to be held by another task. [`Lock::try_lock`] fails then, and
+/// [`Lock::lock`] returns after the other task has released it.
 pub(crate) struct Contended<T> {
     value: RefCell<T>,
-    /// Whether it is held by another task.
+    /// Whether another task holds the lock when a caller tries it.
     pub(crate) held: Cell<bool>,
 }
 
