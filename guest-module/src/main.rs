@@ -62,10 +62,9 @@ module! {
     },
 }
 
-/// The module. Fields are dropped from the first to the last.
+/// The module.
 struct Module {
     worker: Option<Worker>,
-    family: Option<genl::Family>,
     state: Pin<KBox<State>>,
 }
 
@@ -89,24 +88,21 @@ impl kernel::Module for Module {
         let map = parameter(module_parameters::map_mib.value());
         let history = parameter(module_parameters::history_kib.value());
         let state = State::new(map << 20, history << 10)?;
-        // SAFETY: The state is boxed, and outlives family, worker and hooks, see `drop`.
+        // SAFETY: The state is boxed, and outlives worker, family and hooks, see `drop`.
         unsafe { STATE.publish(&state) };
         let mut module = Self {
             worker: None,
-            family: None,
             state,
         };
-        module.family = Some(genl::Family::register()?);
-        module.worker = Some(Worker::start());
+        module.worker = Some(Worker::start(genl::Family::register()?));
         Ok(module)
     }
 }
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // The worker sends events, so that it ends before the family is unregistered.
+        // Neither the worker nor a netlink command may use the state that is shut down below.
         self.worker = None;
-        self.family = None;
         session::shut_down(&self.state);
         STATE.withdraw();
     }

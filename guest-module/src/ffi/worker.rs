@@ -4,6 +4,8 @@
 
 use kernel::ffi::c_uint;
 
+use crate::genl::Family;
+
 extern "C" {
     fn dd_worker_start();
     fn dd_worker_kick();
@@ -15,14 +17,18 @@ extern "C" {
 pub(crate) type Delay = c_uint;
 
 /// The background job, `dd_on_worker_run` in `hooks/entry.rs`, from its start to its end.
-pub(crate) struct Worker(());
+pub(crate) struct Worker {
+    /// The netlink family to which the job sends its events. It is dropped after the job has been
+    /// stopped, because fields are dropped after `Drop::drop` returns.
+    _family: Family,
+}
 
 impl Worker {
     /// Starts the job.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(family: Family) -> Self {
         // SAFETY: The state that the job uses was published before.
         unsafe { dd_worker_start() };
-        Self(())
+        Self { _family: family }
     }
 
     /// Runs the job as soon as possible. Any context.

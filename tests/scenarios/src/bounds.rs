@@ -82,6 +82,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     targets.push(costs::journalled(&guest, &journal)?);
     targets.push(costs::written(&guest, &xfs)?);
     forgets(&guest)?;
+    costs::reloaded(&guest, &xfs)?;
     targets.push(departs(&stage, &guest)?);
     targets.push(costs::paced(&guest)?);
     accounting::check(stage.host())?;

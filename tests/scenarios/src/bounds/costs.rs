@@ -22,6 +22,9 @@ const FILES: u64 = 100;
 const WRITES: u64 = 2000;
 /// Bytes of a file that a chunk of the map stands for.
 const CHUNK: u64 = 512 << 10;
+/// How often a filesystem's module is loaded: more often than the guest module can remember tables
+/// of operations.
+const LOADS: u64 = 10;
 /// Minimum time for which files are read with a full map.
 const SECONDS: f64 = 10.0;
 
@@ -129,6 +132,35 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
         counted.changes as f64,
         "",
     ))
+}
+
+/// Files of a filesystem are cached after its module was loaded often, at different addresses: each
+/// time, another module takes a part of the memory that it had before. The checked kernels have the
+/// filesystems built in, so that there is nothing to load.
+pub(super) fn reloaded(guest: &Guest, disk: &Disk) -> Result<()> {
+    let between = format!(
+        "find /lib/modules/*/kernel/fs/nls -name '*.ko*' | head -n {LOADS} | sed 's/.*\\///; s/\\..*//'"
+    );
+    let path = XFS.path();
+    for module in guest.shell(between)?.split_whitespace() {
+        guest.exec_ok(["modprobe", "-r", "xfs"])?;
+        guest.exec_ok(["modprobe", "-a", module, "xfs"])?;
+        guest.mount(&disk.path_in_guest(), &path, "xfs", "noatime")?;
+        let read = Command::shell(format!("cat {path}/file > /dev/null")).cgroup(READER);
+        guest.run_ok(&read)?;
+        guest.shell(format!(
+            "echo 24M > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null || true"
+        ))?;
+        let before = ddctl::counters(guest)?;
+        guest.run_ok(&read)?;
+        let counted = ddctl::counters(guest)? - before;
+        ensure!(
+            counted.get_hits > 0,
+            "no page of xfs came from the host after its module was loaded again with {module}"
+        );
+        guest.exec_ok(["umount", &path])?;
+    }
+    Ok(())
 }
 
 /// Reads a page of each chunk of the long file, and reclaims them immediately.
