@@ -23,7 +23,7 @@ const FRAMES: usize = 200;
 /// The longest time for a screen: reading the state and drawing it.
 const LONGEST: Duration = Duration::from_millis(100);
 /// The most memory, in KiB.
-const MOST_KIB: u64 = 50 << 10;
+const MAX_KIB: u64 = 50 << 10;
 
 fn main() -> ExitCode {
     let root = tempfile::TempDir::new().expect("a directory for files");
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
         eprintln!("a screen took {longest:?}, and must take at most {LONGEST:?}");
         code = ExitCode::FAILURE;
     }
-    if memory > MOST_KIB {
-        eprintln!("the process used {memory} KiB, and must use at most {MOST_KIB} KiB");
+    if memory > MAX_KIB {
+        eprintln!("the process used {memory} KiB, and must use at most {MAX_KIB} KiB");
         code = ExitCode::FAILURE;
     }
     code

@@ -90,7 +90,7 @@ impl Saved {
 /// The longest wait for the daemon, which asks the module before it answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The most bytes of all its reports that are read.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// The fields of a report of the daemon that matter here.
 #[derive(Deserialize)]
@@ -124,7 +124,7 @@ fn reload(system: &dyn System, socket: &Path, path: &Path) -> Result<Daemon> {
     stream
         .set_read_timeout(Some(PATIENCE))
         .map_err(|error| failed(&error))?;
-    let mut lines = BufReader::new(stream).take(MOST_BYTES);
+    let mut lines = BufReader::new(stream).take(MAX_BYTES);
     let mut next = || -> Result<Report> {
         let mut line = String::new();
         lines.read_line(&mut line).map_err(|error| failed(&error))?;

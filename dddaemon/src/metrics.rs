@@ -36,7 +36,7 @@ const PATH: &str = "/metrics";
 /// Maximum time of a scrape.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent scrapes.
-const MOST_SCRAPES: usize = 4;
+const MAX_SCRAPES: usize = 4;
 
 /// A connection that is being served.
 struct Connection {
@@ -60,7 +60,7 @@ pub async fn serve<R: Send + Sync + 'static>(
             continue;
         };
         connections.retain(|connection| !connection.task.is_finished());
-        if connections.len() >= MOST_SCRAPES {
+        if connections.len() >= MAX_SCRAPES {
             // A connection without a request must not keep scrapers out.
             let is_idle = |one: &Connection| !one.has_asked.load(Ordering::Relaxed);
             match connections.iter().position(is_idle) {
@@ -176,7 +176,7 @@ mod tests {
         let sender = watch::Sender::new(Arc::new(7));
         let server = tokio::spawn(serve(listener, sender.subscribe(), write));
         let mut idle = Vec::new();
-        for _ in 0..2 * MOST_SCRAPES {
+        for _ in 0..2 * MAX_SCRAPES {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
         let mut scraper = TcpStream::connect(address).await.unwrap();

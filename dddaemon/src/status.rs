@@ -37,7 +37,7 @@ pub struct Socket {
 /// A reader is disconnected if it does not accept a report within this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum number of receivers of reports: the readers of the sockets, and the metrics page.
-const MOST_READERS: usize = 16;
+const MAX_READERS: usize = 16;
 
 impl Socket {
     /// Listens at a path. A socket that a crashed daemon left there is removed.
@@ -80,7 +80,7 @@ pub fn serve<R: Serialize + Send + Sync + 'static>(
     stream: UnixStream,
     reports: &watch::Sender<Arc<R>>,
 ) {
-    if reports.receiver_count() < MOST_READERS {
+    if reports.receiver_count() < MAX_READERS {
         tokio::spawn(tell(stream, reports.subscribe()));
     }
 }

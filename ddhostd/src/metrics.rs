@@ -6,7 +6,7 @@ mod host;
 mod ssd;
 mod vms;
 
-pub(crate) use vms::MOST_VMS;
+pub(crate) use vms::MAX_VMS;
 
 use crate::{accumulator::Totals, report::Report};
 use dddaemon::exposition::Page;

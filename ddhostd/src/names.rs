@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 /// Most threads that read command lines of one user's processes, or of those in one part of the
 /// cgroup tree.
-const MOST_OF_ONE: usize = 16;
+const MAX_OF_ONE: usize = 16;
 /// Most threads altogether. The unit allows more (`TasksMax`).
 const MOST: usize = 960;
 /// The part of them that is only for those who have none under way.
@@ -121,7 +121,7 @@ impl Names {
                 0 => MOST,
                 _ => MOST - RESERVE,
             };
-            if of_one >= MOST_OF_ONE || self.threads >= most {
+            if of_one >= MAX_OF_ONE || self.threads >= most {
                 later.push((vm, pid, vmm));
                 continue;
             }

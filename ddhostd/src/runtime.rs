@@ -10,7 +10,7 @@ use crate::{
     data_checks::DataChecks,
     disks::{self, Disk},
     keeper::Keeper,
-    metrics::{self, MOST_VMS, Measured},
+    metrics::{self, MAX_VMS, Measured},
     module::HostAccess,
     names::Names,
     report::{self, Report},
@@ -355,7 +355,7 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
         let vms = self.keeper.vms();
         self.accumulator.retain(|vm| vms.contains_key(&vm));
         let mut selection = Selection::default();
-        for (id, known) in vms.iter().take(MOST_VMS) {
+        for (id, known) in vms.iter().take(MAX_VMS) {
             let pools = match control.pools(*id).await {
                 Ok(pools) => pools,
                 // The VM has ended since it was listed.
@@ -365,7 +365,7 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
             self.accumulator.update(*id, known.vm.pid, &pools);
             selection.add(pools);
         }
-        for known in vms.values().skip(MOST_VMS) {
+        for known in vms.values().skip(MAX_VMS) {
             selection.leave_out(known.vm.pools as usize);
         }
         let (containers, container_count) = selection.end();

@@ -4,7 +4,7 @@
 
 use crate::{
     selector::{Pattern, Selector},
-    ssd::{DEADLINES, LONGEST_PATH, Listed, MOST_DEVICES, Ssd, wait},
+    ssd::{DEADLINES, LONGEST_PATH, Listed, MAX_DEVICES, Ssd, wait},
     tier::{self, InvalidSize, Sizes},
     vmm::Vmm,
 };
@@ -291,8 +291,8 @@ fn listed(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Listed> {
         if let Some(twin) = devices.iter().find(|one| one.path == device.path) {
             let message = format!("{} is in line {} already", device.path, twin.line);
             reader.problem(at, message);
-        } else if devices.len() == MOST_DEVICES {
-            let message = format!("the SSD tier has at most {MOST_DEVICES} devices");
+        } else if devices.len() == MAX_DEVICES {
+            let message = format!("the SSD tier has at most {MAX_DEVICES} devices");
             reader.problem(at, message);
         }
         devices.push(device);
@@ -466,7 +466,7 @@ host.toml: line 13, column 1: this entry has no `weight`";
         };
         assert_eq!(config.ssd, ssd);
         assert_eq!(config.memory.keep_free, Some(Threshold::Automatic));
-        let text: String = (0..=MOST_DEVICES).map(device).collect();
+        let text: String = (0..=MAX_DEVICES).map(device).collect();
         let problems = problems(&text);
         let message = "line 33, column 1: the SSD tier has at most 16 devices";
         assert!(problems.contains(message), "{problems}");

@@ -13,11 +13,11 @@ use std::{
 };
 
 /// The most devices that the module takes.
-pub const MOST_DEVICES: usize = 16;
+pub const MAX_DEVICES: usize = 16;
 /// The longest path of a device, in bytes.
 pub const LONGEST_PATH: usize = 4095;
 /// The largest write budget that the module takes, in pages a second.
-const MOST_PAGES: u64 = 1_000_000_000;
+const MAX_PAGES: u64 = 1_000_000_000;
 /// The least and the longest time that guests may wait for a device, in milliseconds.
 pub const DEADLINES: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
@@ -128,7 +128,7 @@ impl FromStr for Rate {
             return times.map(Self::Size).ok_or_else(|| WRONG.into());
         }
         match text.trim_end_matches("/s").parse()? {
-            Size::Bytes(bytes) if bytes / PAGE_SIZE as u64 > MOST_PAGES => {
+            Size::Bytes(bytes) if bytes / PAGE_SIZE as u64 > MAX_PAGES => {
                 Err(format!("`{text}` is more than any device writes"))
             }
             Size::Bytes(bytes) if bytes > 0 => Ok(Self::Bytes(bytes)),

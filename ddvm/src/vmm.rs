@@ -38,7 +38,7 @@ pub struct Vmm {
 }
 
 /// The most bytes that are read of a file of the process.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// Memory for the stack of a thread that reads.
 const STACK: usize = 128 << 10;
 /// The longest wait for a command line. The kernel reads it from the memory of its process: a user
@@ -131,7 +131,7 @@ fn words(line: &Path) -> io::Result<Vec<String>> {
 
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

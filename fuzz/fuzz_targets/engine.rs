@@ -18,7 +18,7 @@ use model::Model;
 const VMS: usize = 3;
 const POOLS: usize = 3;
 /// Maximum number of steps. The model searches its lists linearly, so that long sequences are slow.
-const MOST_STEPS: usize = 500;
+const MAX_STEPS: usize = 500;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Selector {
@@ -80,7 +80,7 @@ fuzz_target!(|input: Input| {
             model.add_pool(vm, 10, order);
         }
     }
-    for step in input.steps.into_iter().take(MOST_STEPS) {
+    for step in input.steps.into_iter().take(MAX_STEPS) {
         match step {
             Step::Put(which, number, class) => {
                 let (id, page, class) = (which.id(), page(number), Class::new(class));

@@ -12,7 +12,7 @@ use ddnl::{GuestStatus, Pool, printable};
 use serde::Serialize;
 
 /// The most containers on the page. It is bounded because users can create any number of them.
-const MOST_CONTAINERS: usize = 1024;
+const MAX_CONTAINERS: usize = 1024;
 
 /// State that the daemon publishes: the report, and counters for Prometheus.
 #[derive(Clone, Debug, Default, Serialize)]

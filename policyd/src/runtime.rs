@@ -73,7 +73,7 @@ impl Places {
 }
 
 /// The most changes of the tree that are handled at once, so that other events get their turn.
-const MOST_CHANGES: usize = 256;
+const MAX_CHANGES: usize = 256;
 
 /// The running daemon.
 pub struct Runtime<M: GuestAccess, S: Service> {
@@ -211,7 +211,7 @@ impl<M: GuestAccess, S: Service> Runtime<M, S> {
     fn changed(&mut self, first: tree::Change) {
         let tree = self.tree.iter_mut();
         let others = tree.flat_map(|tree| std::iter::from_fn(|| tree.ready()));
-        for change in std::iter::once(first).chain(others).take(MOST_CHANGES) {
+        for change in std::iter::once(first).chain(others).take(MAX_CHANGES) {
             self.engine
                 .handle(self.start.elapsed(), cgroup_event(change));
         }

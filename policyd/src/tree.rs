@@ -61,13 +61,13 @@ pub struct Tree {
 /// Size of the buffer for events, in bytes.
 const BUFFER: usize = 16 << 10;
 /// The most watches. All of root's processes share one number of them.
-const MOST_WATCHES: usize = 4096;
+const MAX_WATCHES: usize = 4096;
 /// The daemon uses at most one part in this many of root's watches.
 const PART_OF_WATCHES: usize = 8;
 /// The most directories that one scan visits.
-const MOST_DIRECTORIES: usize = 16 << 10;
+const MAX_DIRECTORIES: usize = 16 << 10;
 /// The most bytes of paths that one scan keeps.
-const MOST_BYTES: usize = 2 << 20;
+const MAX_BYTES: usize = 2 << 20;
 
 /// The stream of the kernel's announcements, and the watches.
 struct Watcher {
@@ -92,7 +92,7 @@ impl Tree {
         let all: Option<usize> = all.and_then(|text| text.trim().parse().ok());
         let part = all.map(|all| all / PART_OF_WATCHES);
         Ok(Self {
-            most_watches: part.map_or(MOST_WATCHES, |part| part.clamp(1, MOST_WATCHES)),
+            most_watches: part.map_or(MAX_WATCHES, |part| part.clamp(1, MAX_WATCHES)),
             watcher: Some(Watcher::open()?),
             ..Self::unwatched(root, reach)
         })
@@ -103,7 +103,7 @@ impl Tree {
         Self {
             root: root.into(),
             reach,
-            most_watches: MOST_WATCHES,
+            most_watches: MAX_WATCHES,
             watcher: None,
             watched: HashMap::new(),
             waiting: VecDeque::new(),
@@ -284,7 +284,7 @@ impl Tree {
                 let (has, leads) = (self.reach.has(&below), self.reach.leads(&below));
                 directories += 1;
                 bytes += if has || leads { below.len() } else { 0 };
-                if directories > MOST_DIRECTORIES || bytes > MOST_BYTES {
+                if directories > MAX_DIRECTORIES || bytes > MAX_BYTES {
                     self.give_up(&path);
                     return;
                 }
@@ -338,7 +338,7 @@ impl Tree {
         if !std::mem::replace(&mut self.warned_of_limit, true) {
             warn!(
                 "cannot watch all cgroups: {reason}; some are found by looking now and then. An \
-                 eighth of fs.inotify.max_user_watches is used, {MOST_WATCHES} at most"
+                 eighth of fs.inotify.max_user_watches is used, {MAX_WATCHES} at most"
             );
         }
     }

@@ -14,7 +14,7 @@ pub const POOR: u64 = 64;
 const RICH: u64 = 32;
 
 /// Smallest window in puts.
-const LEAST_WINDOW: u64 = 1024;
+const MIN_WINDOW: u64 = 1024;
 
 /// At the lowest rate, one put in `1 << STRICTEST` is allowed.
 const STRICTEST: u32 = 5;
@@ -45,7 +45,7 @@ impl Throttle {
             return false;
         }
         self.puts += pages;
-        if self.puts >= capacity.saturating_mul(2).max(LEAST_WINDOW) >> self.level {
+        if self.puts >= capacity.saturating_mul(2).max(MIN_WINDOW) >> self.level {
             let was_read = self.reads * POOR >= self.puts;
             if was_read && self.hits * POOR < self.puts {
                 self.level = (self.level + 1).min(STRICTEST);

@@ -12,7 +12,7 @@ use crate::number::Number;
 const PATIENCE: u64 = 8;
 
 /// Minimum of the time in microseconds that a read may take, unless the administrator allows less.
-const LEAST_US: u64 = 1000;
+const MIN_US: u64 = 1000;
 
 /// The last read contributes one part in this many to the average.
 const MEMORY: u64 = 16;
@@ -67,7 +67,7 @@ impl<N: Number> Health<N> {
         }
         match self.average_us() {
             0 => Some(most),
-            average => Some((average * PATIENCE).max(LEAST_US).min(most)),
+            average => Some((average * PATIENCE).max(MIN_US).min(most)),
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
         for _ in 0..200 {
             health.succeeded(10);
         }
-        assert_eq!(health.limit(MOST, 0), Some(LEAST_US));
+        assert_eq!(health.limit(MOST, 0), Some(MIN_US));
         assert_eq!(health.limit(100, 0), Some(100));
         for _ in 0..200 {
             health.succeeded(10_000);

@@ -18,10 +18,10 @@ use ddnl::{Pool, printable, reply::store_word};
 use std::collections::BTreeMap;
 
 /// Most VMs on the page.
-pub(crate) const MOST_VMS: usize = 1024;
+pub(crate) const MAX_VMS: usize = 1024;
 
 pub(super) fn write(report: &Report, page: &mut Page) {
-    let shown = &report.vms[..report.vms.len().min(MOST_VMS)];
+    let shown = &report.vms[..report.vms.len().min(MAX_VMS)];
     let vms: Vec<(Labels, &VmReport)> = shown.iter().map(|vm| (labels(vm), vm)).collect();
     weights(&vms, page);
     let stats = vms.iter().map(|(labels, vm)| (labels, &vm.stats));

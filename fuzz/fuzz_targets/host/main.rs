@@ -26,7 +26,7 @@ use memory::Frame;
 use operation::Caller;
 
 /// Maximum number of calls, because the checks after each step take longer with each step.
-const MOST_CALLS: usize = 200;
+const MAX_CALLS: usize = 200;
 
 #[derive(arbitrary::Arbitrary, Debug)]
 struct Input {
@@ -37,7 +37,7 @@ struct Input {
 fuzz_target!(|input: Input| {
     let host = Host::new(u64::from(input.capacity) * 8);
     let mut carried = Box::new(Carried::new());
-    for call in input.calls.into_iter().take(MOST_CALLS) {
+    for call in input.calls.into_iter().take(MAX_CALLS) {
         match call {
             Call::Capacity(pages) => host.set_capacity(u64::from(pages) * 8),
             Call::Floor(pages) => host.set_floor(u64::from(pages) * 8),

@@ -29,7 +29,7 @@ use crate::session::{POOLS, Registration, Session, set};
 use crate::vm::Vm;
 
 /// Maximum number of calls for one flush.
-const MOST_CALLS: usize = 10_000;
+const MAX_CALLS: usize = 10_000;
 
 /// An accepted call.
 pub(crate) struct Caller<'a> {
@@ -91,7 +91,7 @@ impl Caller<'_> {
                     while !flush(self.session, &range, &mut carried.batch, &mut effort).done {
                         effort = Effort::bounded();
                         calls += 1;
-                        assert!(calls < MOST_CALLS, "a flush ends");
+                        assert!(calls < MAX_CALLS, "a flush ends");
                     }
                     self.session.own.assert_flushed(&range);
                 }
@@ -124,7 +124,7 @@ impl Caller<'_> {
                     let mut calls = 0;
                     while !migrate(self.session, file, *pool, &mut Effort::bounded()).done {
                         calls += 1;
-                        assert!(calls < MOST_CALLS, "a move ends");
+                        assert!(calls < MAX_CALLS, "a move ends");
                     }
                     let moves = |key: &PageKey| key.file == *file;
                     self.session.own.migrated(self.session, moves, *pool);

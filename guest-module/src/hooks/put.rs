@@ -11,7 +11,7 @@ use crate::ffi::folio::{Folio, FolioView};
 use crate::ffi::mapping::{mapping_flag, MappingView};
 use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::hooks::departures::Departure;
-use crate::host::call::{parts, MOST_PAGES};
+use crate::host::call::{parts, MAX_CALL_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
 use ddabi::hypercall::Operation;
@@ -206,7 +206,7 @@ impl<F: Fn(usize) -> Option<Departure>> Iterator for Parts<F> {
     }
 }
 
-/// Puts departures in calls of at most [`MOST_PAGES`] pages. Interrupts and other tasks may run
+/// Puts departures in calls of at most [`MAX_CALL_PAGES`] pages. Interrupts and other tasks may run
 /// between two calls, unless the caller has disabled them.
 fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
     let mut rest = Parts {
@@ -233,7 +233,7 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
         let more = u32::from(part.run.pages);
         // The request has room for all of them, because a task has no more departures than a batch
         // has folios.
-        if count > 0 && (pages + more > MOST_PAGES || count == u64::BITS as usize) {
+        if count > 0 && (pages + more > MAX_CALL_PAGES || count == u64::BITS as usize) {
             break;
         }
         if let Some(call) = &mut call {

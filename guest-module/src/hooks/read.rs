@@ -12,7 +12,7 @@ use crate::ffi::folio::Folio;
 use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
 use crate::ffi::readahead::Window;
 use crate::ffi::tracepoints::{self, nanoseconds_since};
-use crate::host::call::{parts, Deferral, MOST_PAGES};
+use crate::host::call::{parts, Deferral, MAX_CALL_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
 use core::iter::{from_fn, once};
@@ -36,7 +36,7 @@ const WIDEN_AFTER: u64 = 32;
 
 /// Maximum number of times that a reader sleeps for pages that the host reads from an SSD. After
 /// that its vCPU waits in the host.
-const MOST_DEFERRALS: u32 = 8;
+const MAX_DEFERRALS: u32 = 8;
 /// Upper bound of each such sleep in microseconds, whatever the host suggests.
 const LONGEST_SLEEP_US: u32 = 100_000;
 
@@ -192,7 +192,7 @@ fn plan_window(
         let pages = folio.view().pages;
         let Some(place) = plan
             .get_mut(count)
-            .filter(|_| asked + pages <= MOST_PAGES || count == 0)
+            .filter(|_| asked + pages <= MAX_CALL_PAGES || count == 0)
         else {
             break;
         };
@@ -271,7 +271,7 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     let may_retain = claimed().all(|planned| planned.may_retain);
     let got = match state.channel.session() {
         None => GetResult::UNKNOWN,
-        Some(session) if asked <= MOST_PAGES => {
+        Some(session) if asked <= MAX_CALL_PAGES => {
             let runs = claimed().map(|planned| planned.run(file));
             get(state, session, runs, may_retain)
         }
@@ -341,10 +341,10 @@ fn get(
     let start = Instant::<Monotonic>::now();
     let mut got = GetResult::UNKNOWN;
     let mut deferral = None;
-    for attempt in 0..=MOST_DEFERRALS {
+    for attempt in 0..=MAX_DEFERRALS {
         let options = Options {
             may_retain,
-            may_defer: attempt < MOST_DEFERRALS,
+            may_defer: attempt < MAX_DEFERRALS,
             deferral,
         };
         let round = get_once(state, session, runs.clone(), got.unknown, options);

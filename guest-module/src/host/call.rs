@@ -26,17 +26,17 @@ const MAX_RETRIES: u32 = 1024;
 /// them: half a MiB takes some tens of microseconds, or a few hundred if all of it misses the
 /// caches. That is many times the cost of an exit, so that more pages per call would gain little. A
 /// page that the host has swapped out takes longer, see `docs/limits.md`.
-pub(crate) const MOST_PAGES: u32 = 128;
+pub(crate) const MAX_CALL_PAGES: u32 = 128;
 
 /// Splits a run into parts that each fit into a call.
 pub(crate) fn parts(run: Run) -> impl Iterator<Item = Run> {
     (0..run.pages)
-        .step_by(MOST_PAGES as usize)
+        .step_by(MAX_CALL_PAGES as usize)
         .map(move |done| Run {
             index: run.index + u64::from(done),
             gfn: run.gfn + u64::from(done),
             // The result is less than `run.pages`, so it fits.
-            pages: u32::from(run.pages - done).min(MOST_PAGES) as u16,
+            pages: u32::from(run.pages - done).min(MAX_CALL_PAGES) as u16,
             ..run
         })
 }

@@ -145,7 +145,7 @@ impl History {
 }
 
 /// Maximum number of pages whose reads are recorded at a time.
-const MOST_RECORDED: usize = 128;
+const MAX_RECORDED: usize = 128;
 
 /// Returns an admission with the memory that its rule needs, and the size of that memory in bytes.
 /// Sleeps.
@@ -337,12 +337,12 @@ impl PoolAdmission {
         let mut pages = runs.flat_map(|(index, pages, hit)| {
             (index..index + u64::from(pages)).map(move |at| (at, hit))
         });
-        let mut recorded = MOST_RECORDED;
+        let mut recorded = MAX_RECORDED;
         // Each step holds the lock, with interrupts disabled.
-        while recorded == MOST_RECORDED {
+        while recorded == MAX_RECORDED {
             recorded = self.history.with(|history| {
                 let mut recorded = 0;
-                for (at, hit) in pages.by_ref().take(MOST_RECORDED) {
+                for (at, hit) in pages.by_ref().take(MAX_RECORDED) {
                     let name = name(file, at);
                     history.admission.missed(&name, hit);
                     if let Some(curve) = &mut history.curve {

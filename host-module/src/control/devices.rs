@@ -13,9 +13,9 @@ use kernel::time::Delta;
 use zerocopy::IntoBytes;
 
 /// The command that removes a device waits until the device is closed. It checks this at intervals
-/// of [`PAUSE`], at most [`MOST_PAUSES`] times.
+/// of [`PAUSE`], at most [`MAX_PAUSES`] times.
 const PAUSE: Delta = Delta::from_millis(1);
-const MOST_PAUSES: u32 = 1000;
+const MAX_PAUSES: u32 = 1000;
 
 /// The largest write budget, in pages per second.
 const MAX_WRITE_BUDGET: u64 = 1_000_000_000;
@@ -63,7 +63,7 @@ pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
     // A task that has just done its work on the device may still have a reference. The caller
     // expects that the device is closed, so that other programs can open it.
     let mut pauses = 0;
-    while open_count() >= open && pauses < MOST_PAUSES && !is_dying() {
+    while open_count() >= open && pauses < MAX_PAUSES && !is_dying() {
         fsleep(PAUSE);
         pauses += 1;
     }

@@ -30,19 +30,19 @@ pub(super) const SLOW_US: u64 = 200;
 const MOST: usize = 64;
 
 /// Maximum number of pages that the deferred gets of all VMs keep: 64 MiB.
-const MOST_PAGES: u64 = 1 << 14;
+const MAX_PAGES: u64 = 1 << 14;
 
 /// Maximum number of pages that the deferred gets of a VM keep.
-const MOST_OF_VM: usize = 1 << 12;
+const MAX_OF_VM: usize = 1 << 12;
 
 /// Maximum number of pages that are read for a VM in a second without being used. Beyond that, its
 /// gets are not deferred.
-const MOST_UNUSED: usize = 1 << 12;
+const MAX_UNUSED: usize = 1 << 12;
 
 /// Maximum number of pages of a VM that are read in a second and stay on their devices: 256 MiB.
 /// Further pages leave their devices when they are read, so that a guest cannot keep the devices
 /// busy by reading the same pages all the time.
-const MOST_RETAINED: usize = 1 << 16;
+const MAX_RETAINED: usize = 1 << 16;
 
 /// Milliseconds after which a get that the guest has not repeated is forgotten.
 const EXPIRY_MS: u64 = 1000;
@@ -69,7 +69,7 @@ impl Charge {
         // Dropping `charge` subtracts the pages again. The addition is ordered before a look at the
         // claim of the task that forgets gets: either that task sees it, or the caller starts one.
         let charge = Self(pages);
-        (ssd.deferred.fetch_add(pages, Full) + pages <= MOST_PAGES).then_some(charge)
+        (ssd.deferred.fetch_add(pages, Full) + pages <= MAX_PAGES).then_some(charge)
     }
 }
 
@@ -270,8 +270,8 @@ impl Deferrals {
         list.note_unused(0);
         let kept: usize = list.gets.iter().map(|get| get.held.len()).sum();
         let (gets, promised) = list.promised;
-        let has_room = list.gets.len() + gets < MOST && kept + promised + pages <= MOST_OF_VM;
-        if !has_room || list.unused > MOST_UNUSED {
+        let has_room = list.gets.len() + gets < MOST && kept + promised + pages <= MAX_OF_VM;
+        if !has_room || list.unused > MAX_UNUSED {
             return None;
         }
         list.promised = (gets + 1, promised + pages);
@@ -282,7 +282,7 @@ impl Deferrals {
     pub(crate) fn may_retain(&self, pages: u16) -> bool {
         let mut list = self.list.lock();
         list.renew();
-        list.retained + usize::from(pages) <= MOST_RETAINED
+        list.retained + usize::from(pages) <= MAX_RETAINED
     }
 
     /// Counts pages that are read and stay on their devices.

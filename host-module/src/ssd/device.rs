@@ -37,7 +37,7 @@ const SEGMENT: u64 = 512;
 
 /// Largest number of places of a segment: 8 MiB. It is bounded because the state of all places of a
 /// segment is allocated at once, and freed under locks.
-const MOST_SEGMENT: u64 = 1 << 11;
+const MAX_SEGMENT: u64 = 1 << 11;
 
 /// Number of segments from which a device gets larger segments instead of more.
 const SEGMENTS: u64 = 1 << 15;
@@ -58,7 +58,7 @@ const DROP_MS: u64 = 1000;
 const UNTOLD: u32 = u32::MAX;
 
 /// Number of failed writes after which a device is no longer used.
-const MOST_ERRORS: u64 = 8;
+const MAX_ERRORS: u64 = 8;
 
 macro_rules! counts {
     ($($name:ident)*) => {
@@ -173,7 +173,7 @@ impl Device {
     pub(crate) fn open_path(number: usize, path: &CStr) -> Result<Arc<Self>> {
         let disk = Disk::open(path)?;
         let pages = disk.pages().saturating_sub(2 * MARGIN).min(MAX_PLACES);
-        let size = (pages / SEGMENTS).clamp(SEGMENT, MOST_SEGMENT);
+        let size = (pages / SEGMENTS).clamp(SEGMENT, MAX_SEGMENT);
         let size_bits = size.next_power_of_two().ilog2();
         let size = 1 << size_bits;
         let count = (pages >> size_bits) as usize;
@@ -461,10 +461,10 @@ impl Device {
         self.budget.set(pages);
     }
 
-    /// Counts a write that failed. After [`MOST_ERRORS`] of them the device has failed.
+    /// Counts a write that failed. After [`MAX_ERRORS`] of them the device has failed.
     pub(crate) fn write_failed(&self, ssd: &Ssd) {
         self.counts.write_errors.add(1);
-        if self.counts.write_errors.get() >= MOST_ERRORS && self.state() != DeviceState::Leaving {
+        if self.counts.write_errors.get() >= MAX_ERRORS && self.state() != DeviceState::Leaving {
             self.state.store(DeviceState::Failed as u32, Relaxed);
             self.drop_pages(ssd);
         }

@@ -114,12 +114,12 @@ impl Registry {
         if vms < capacity {
             return Ok(None);
         }
-        Room::new((2 * vms).max(LEAST_VMS)).map(Some)
+        Room::new((2 * vms).max(MIN_VMS)).map(Some)
     }
 }
 
 /// Capacity of the smallest list of VMs.
-const LEAST_VMS: usize = 16;
+const MIN_VMS: usize = 16;
 
 /// The memory of a list of VMs. It is allocated without the lock of the list and exchanged under
 /// it.

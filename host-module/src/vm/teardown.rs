@@ -30,14 +30,14 @@ const FEW: u64 = 2048;
 const PAUSE: Delta = Delta::from_millis(5);
 
 /// Number of consecutive pauses after which the remaining pages of a pool are evicted.
-const MOST_PAUSES: u32 = 200;
+const MAX_PAUSES: u32 = 200;
 
 /// Number of pages that are demoted at a time.
 const STEP: u64 = 512;
 
 /// Maximum number of pools that are demoted in the background at a time. Guests determine the
 /// number of pools, and must not be able to occupy the work queue with demotions.
-const MOST_MOVES: u32 = 8;
+const MAX_MOVES: u32 = 8;
 
 /// Number of pools that are being demoted in the background.
 static MOVES: Atomic<u32> = Atomic::new(0);
@@ -177,11 +177,11 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
 struct Move(());
 
 impl Move {
-    /// Begins a demotion, unless there are [`MOST_MOVES`] already.
+    /// Begins a demotion, unless there are [`MAX_MOVES`] already.
     fn begin() -> Option<Self> {
         let this = Self(());
         // Dropping `this` subtracts it again.
-        (MOVES.fetch_add(1, Relaxed) < MOST_MOVES).then_some(this)
+        (MOVES.fetch_add(1, Relaxed) < MAX_MOVES).then_some(this)
     }
 }
 
@@ -205,7 +205,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> Fr
         };
     };
     let (mut freed, mut pauses) = (Freed::default(), 0);
-    while pauses < MOST_PAUSES && freed.total() < held && pool.gauge.held() > 0 && goes() {
+    while pauses < MAX_PAUSES && freed.total() < held && pool.gauge.held() > 0 && goes() {
         // The pages that wait to be written are bounded, and puts and other demotions need room
         // among them, too.
         let step = match session.ssd.is_busy() {

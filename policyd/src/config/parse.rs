@@ -93,7 +93,7 @@ fn reclaim(mut section: Section<'_, '_, '_>) -> Reclaim {
             .map_or(usual.chunk, |Size(bytes)| bytes),
     };
     if let Some(value) = section.value("chunk") {
-        if reclaim.chunk < LEAST_CHUNK {
+        if reclaim.chunk < MIN_CHUNK {
             section.problem(value.span(), "`chunk` must be at least \"1M\"");
         }
     }
@@ -102,7 +102,7 @@ fn reclaim(mut section: Section<'_, '_, '_>) -> Reclaim {
 }
 
 /// The smallest chunk: less is not worth a system call.
-const LEAST_CHUNK: u64 = 1 << 20;
+const MIN_CHUNK: u64 = 1 << 20;
 
 fn offload(mut section: Section<'_, '_, '_>) -> Offload {
     let usual = Offload::default();

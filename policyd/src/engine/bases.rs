@@ -60,7 +60,7 @@ impl Bases {
 
     /// Returns the fair parts of the budget for the containers whose shares the controller decides.
     pub(super) fn fair(&self) -> BTreeMap<String, Fair> {
-        let budget = self.budget().max(LEAST_BUDGET);
+        let budget = self.budget().max(MIN_BUDGET);
         let controlled = || self.0.iter().filter(|(_, base)| base.is_controlled);
         let asked = |(_, base): (&String, &Base)| Asked {
             weight: base.weight,
@@ -118,11 +118,11 @@ impl Base {
 }
 
 /// The smallest budget that steps and floors are computed with.
-const LEAST_BUDGET: Share = Share(0.01);
+const MIN_BUDGET: Share = Share(0.01);
 
 /// Returns the largest part of the budget that moves in an interval.
 pub(super) fn most_step(matches: Matches<'_>, budget: Share) -> Share {
-    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
+    Share(matches.config.max_step).within(budget.max(MIN_BUDGET))
 }
 
 /// Returns the weights of the containers in a tier, or `None` if no daemon has decided them: those

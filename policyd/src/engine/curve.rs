@@ -9,7 +9,7 @@ use ddnl::Pool;
 const FEWEST_READS: u64 = 1_000;
 
 /// The largest standard error of a usable curve, in parts of a thousand of the reads.
-const MOST_ERROR: u64 = 50;
+const MAX_ERROR: u64 = 50;
 
 /// The hit ratio as a function of the store's size, with which it rises.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl Curve {
         let points = pool.curve.as_deref()?;
         let back = points.iter().map(|point| point.hits).max()?;
         let tells = admission.reads >= FEWEST_READS
-            && admission.curve_error_permille <= MOST_ERROR
+            && admission.curve_error_permille <= MAX_ERROR
             && back > 0;
         if !tells {
             return None;

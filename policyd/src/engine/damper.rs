@@ -50,7 +50,7 @@ pub(super) struct Wanted {
 /// A missed target is a reason to move if its share grows by at least this part.
 const GAIN: f64 = 0.02;
 /// The smallest gain, which is that of one unit of weight.
-const LEAST_GAIN: Share = Share(1.0 / WEIGHT_SUM as f64);
+const MIN_GAIN: Share = Share(1.0 / WEIGHT_SUM as f64);
 /// Distance from which on shares are far away, as a part of the whole.
 const FAR: Share = Share(0.10);
 /// Intervals for which shares must be far away if no target is missed.
@@ -170,7 +170,7 @@ impl Damper {
     fn reason(&mut self, wanted: &Wanted, urgent: impl Fn(&str) -> bool) -> Option<Reason> {
         let gains = wanted.least.iter().any(|(key, wanted)| {
             let now = self.share(key);
-            urgent(key) && *wanted - now > (now * GAIN).max(LEAST_GAIN)
+            urgent(key) && *wanted - now > (now * GAIN).max(MIN_GAIN)
         });
         // With many containers, each can be near while the sum of the distances is large.
         let ways: Share = self.ways(&wanted.best).sum();

@@ -78,9 +78,9 @@ const TRIAL: u32 = 10;
 /// no difference.
 const PAUSE: u32 = 60;
 const LONGEST: u32 = 720;
-const MOST_DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 /// The most steps by which a share is raised in a trial, because other containers need the pages.
-const MOST_STEPS: f64 = 2.0;
+const MAX_STEPS: f64 = 2.0;
 /// The additional gain that a curve must promise for an early trial, as a part of the reads.
 const PROMISE: f64 = 0.1;
 /// A trial of a smaller share counts if the share became this much smaller.
@@ -132,7 +132,7 @@ impl Help {
 
     /// Continues [`Belief::Helps`], until the target has been missed at one share for long.
     fn helps(&mut self, now: &Snapshot<'_>) -> Belief {
-        if self.stuck < STUCK << self.trials.min(MOST_DOUBLINGS) {
+        if self.stuck < STUCK << self.trials.min(MAX_DOUBLINGS) {
             return Belief::Helps;
         }
         match now.response.plateau() {
@@ -176,7 +176,7 @@ impl Help {
         let keeps = keeps.min(flat);
         let promises = (now.gain)(keeps) > self.promise + PROMISE;
         if rest == 0 || promises {
-            let reach = now.step * f64::from(self.trials + 1).min(MOST_STEPS);
+            let reach = now.step * f64::from(self.trials + 1).min(MAX_STEPS);
             self.promise = (now.gain)(keeps).max(self.promise);
             return Belief::TriesMore {
                 keeps,
@@ -207,7 +207,7 @@ impl Help {
         self.promise = (now.gain)(keeps);
         Belief::NoHelp {
             keeps,
-            rest: (PAUSE << self.trials.min(MOST_DOUBLINGS)).min(LONGEST),
+            rest: (PAUSE << self.trials.min(MAX_DOUBLINGS)).min(LONGEST),
         }
     }
 

@@ -71,7 +71,7 @@ struct State {
 }
 
 /// The smallest margin between a limit and what a container cannot give, in bytes.
-const LEAST_MARGIN: u64 = 32 << 20;
+const MIN_MARGIN: u64 = 32 << 20;
 /// Memory is short while the available part is below the first value, and there is enough of it
 /// above the second one.
 const SHORT: f64 = 0.10;
@@ -175,7 +175,7 @@ impl State {
         let least = |before: u64| before.saturating_sub(before.saturating_sub(high) / 2);
         let stuck = |before| one.current > high.max(least(before));
         if self.lowered.take().is_some_and(stuck) {
-            let above = one.current.saturating_add(LEAST_MARGIN);
+            let above = one.current.saturating_add(MIN_MARGIN);
             self.limits.high = Some(high.max(above));
             self.rest = REST;
         } else if one.waits > self.waited + WORSE {
@@ -194,7 +194,7 @@ fn raised(high: u64, one: &Managed) -> Option<u64> {
 impl Managed {
     /// Returns the lowest limit that is allowed.
     fn least(&self) -> u64 {
-        let margin = (self.fixed / 10).max(LEAST_MARGIN);
+        let margin = (self.fixed / 10).max(MIN_MARGIN);
         self.fixed
             .saturating_add(margin)
             .max(self.floor.unwrap_or(0))
@@ -455,7 +455,7 @@ mod tests {
                 memory.decide(&machine(available), &all);
                 let limits = memory.limits("/web");
                 for limit in [limits.high, limits.max].into_iter().flatten() {
-                    prop_assert!(limit >= fixed + LEAST_MARGIN);
+                    prop_assert!(limit >= fixed + MIN_MARGIN);
                 }
             }
         }

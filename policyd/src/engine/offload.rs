@@ -10,11 +10,11 @@ use super::rates::Rates;
 use crate::config::Offload;
 
 /// The smallest step in bytes. Less is not worth a system call.
-const LEAST_STEP: u64 = 256 << 10;
+const MIN_STEP: u64 = 256 << 10;
 /// The largest step in bytes, so that it stays gentle.
-const MOST_STEP: u64 = 50 << 20;
+const MAX_STEP: u64 = 50 << 20;
 /// Bytes that each container keeps.
-pub(super) const LEAST_LEFT: u64 = 16 << 20;
+pub(super) const MIN_LEFT: u64 = 16 << 20;
 
 /// Returns the bytes to reclaim from a container that uses `current` bytes, `cached` of which are
 /// page cache, and must keep `least`. Returns 0 if it must be left alone.
@@ -33,9 +33,9 @@ pub(super) fn step(offload: &Offload, rates: &Rates, current: u64, cached: u64, 
         return 0;
     }
     let step = (current as f64 * offload.step * ease) as u64;
-    let room = current.saturating_sub(least.max(LEAST_LEFT)).min(cached);
-    let step = step.min(MOST_STEP).min(room);
-    if step < LEAST_STEP { 0 } else { step }
+    let room = current.saturating_sub(least.max(MIN_LEFT)).min(cached);
+    let step = step.min(MAX_STEP).min(room);
+    if step < MIN_STEP { 0 } else { step }
 }
 
 #[cfg(test)]
@@ -74,8 +74,8 @@ mod tests {
         let offload = Offload::default();
         let calm = rates(0.0, 0.0);
         assert_eq!(step(&offload, &calm, GIB, GIB, GIB), 0);
-        assert_eq!(step(&offload, &calm, LEAST_LEFT, LEAST_LEFT, 0), 0);
+        assert_eq!(step(&offload, &calm, MIN_LEFT, MIN_LEFT, 0), 0);
         assert_eq!(step(&offload, &calm, GIB, 0, 0), 0);
-        assert_eq!(step(&offload, &calm, 100 * GIB, 50 * GIB, 0), MOST_STEP);
+        assert_eq!(step(&offload, &calm, 100 * GIB, 50 * GIB, 0), MAX_STEP);
     }
 }

@@ -36,7 +36,7 @@ const FEWEST_GETS: u64 = 10;
 /// The fewest pages a second from disk that are used.
 const FEWEST_READS: f64 = 1.0;
 /// The lowest I/O pressure that is used for the disk's time, in percent of time.
-const LEAST_PRESSURE: f64 = 0.5;
+const MIN_PRESSURE: f64 = 0.5;
 /// The longest time that is derived from pressure, which includes waits for writes.
 const LONGEST: Nanoseconds = Nanoseconds(20e6);
 /// The disk's time until it is known: that of a seeking disk, or a remote one.
@@ -61,7 +61,7 @@ impl ReadTimes {
             self.per_get += (new - self.per_get) * part;
         }
         let (misses, pressure) = (rates.misses(), rates.io_pressure.unwrap_or(0.0));
-        if misses >= FEWEST_READS && pressure >= LEAST_PRESSURE {
+        if misses >= FEWEST_READS && pressure >= MIN_PRESSURE {
             let waited = Nanoseconds(pressure / 100.0 * 1e9);
             average(&mut self.disk, (waited / misses).min(LONGEST));
         }

@@ -36,7 +36,7 @@ const GOOD: u64 = 4;
 /// Time for which a container is left alone after it gave nothing.
 const REST: Time = Time::from_secs(30);
 /// The most chunks of one round.
-const MOST_CHUNKS: u64 = 8;
+const MAX_CHUNKS: u64 = 8;
 
 impl Reclaimer {
     /// Returns whether no container is being reclaimed from.
@@ -59,7 +59,7 @@ impl Reclaimer {
             return Vec::new();
         }
         let config = &round.matches.config.reclaim;
-        let amount = shortage.min(config.chunk.saturating_mul(MOST_CHUNKS));
+        let amount = shortage.min(config.chunk.saturating_mul(MAX_CHUNKS));
         reclaim::victims(self.candidates(round), amount, config.chunk)
             .into_iter()
             .map(|(cgroup, bytes)| self.begin(cgroup, bytes, false))
@@ -87,7 +87,7 @@ impl Reclaimer {
                 rank,
                 weight: container.memory_weight.unwrap_or(container.weight).max(1),
                 usage: own.current,
-                least: floor.max(stuck).max(offload::LEAST_LEFT),
+                least: floor.max(stuck).max(offload::MIN_LEFT),
             })
         };
         round.matches.iter().filter_map(candidate).collect()

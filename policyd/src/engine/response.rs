@@ -31,7 +31,7 @@ pub(crate) struct Response {
 struct Point {
     size: Pages,
     cost: Cost,
-    /// Observations that were averaged, at most [`MOST_WEIGHT`].
+    /// Observations that were averaged, at most [`MAX_WEIGHT`].
     weight: f64,
     /// Number of observations since the last one at this size.
     age: u32,
@@ -49,11 +49,11 @@ struct Knot {
 /// Sizes whose ratio has a smaller logarithm count as the same.
 const SAME: f64 = 0.04;
 /// The largest weight of past observations at one size.
-const MOST_WEIGHT: f64 = 6.0;
+const MAX_WEIGHT: f64 = 6.0;
 /// Weight of observations while the size changes. They are also forgotten soon.
 const MOVING_WEIGHT: f64 = 0.4;
 const MOVING_AGE: u32 = 4;
-const MOST_POINTS: usize = 16;
+const MAX_POINTS: usize = 16;
 /// The least difference that counts as a contradiction. It also has to be at least [`DEVIATIONS`]
 /// standard deviations.
 const SURPRISE: Cost = Cost(0.12);
@@ -195,7 +195,7 @@ impl Response {
     }
 
     fn insert(&mut self, point: Point) {
-        if self.points.len() >= MOST_POINTS {
+        if self.points.len() >= MAX_POINTS {
             let oldest = self.points.iter().enumerate();
             if let Some((at, _)) = oldest.max_by_key(|(_, point)| point.age) {
                 self.points.remove(at);
@@ -339,7 +339,7 @@ impl Point {
     fn average(&mut self, size: Pages, cost: Cost) {
         self.cost += (cost - self.cost) / (self.weight + 1.0);
         self.size += (size - self.size) / (self.weight + 1.0);
-        self.weight = (self.weight + 1.0).min(MOST_WEIGHT);
+        self.weight = (self.weight + 1.0).min(MAX_WEIGHT);
         self.age = 0;
     }
 }

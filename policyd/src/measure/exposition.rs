@@ -179,8 +179,8 @@ impl Search {
             return Ok(());
         };
         self.values += 1;
-        if self.values > MOST_VALUES {
-            bail!("more than {MOST_VALUES} series match; name labels in `metric`");
+        if self.values > MAX_VALUES {
+            bail!("more than {MAX_VALUES} series match; name labels in `metric`");
         }
         found.sum = Some(found.sum.unwrap_or(0.0) + value);
         found.largest = Some(found.largest.map_or(value, |largest| largest.max(value)));
@@ -197,7 +197,7 @@ impl Search {
 const LONGEST_LINE: usize = 8 << 10;
 
 /// The most values of a metric, which are kept until the next page.
-const MOST_VALUES: usize = 1024;
+const MAX_VALUES: usize = 1024;
 
 const FORM: &str = "name{label=\"value\"}";
 

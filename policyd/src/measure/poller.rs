@@ -22,11 +22,11 @@ use tokio::{
 use tracing::{info, warn};
 
 /// The most connections at a time.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// The most programs that run at a time.
-pub(super) const MOST_PROGRAMS: usize = 4;
+pub(super) const MAX_PROGRAMS: usize = 4;
 /// The most files that are read at a time.
-const MOST_FILES: usize = 4;
+const MAX_FILES: usize = 4;
 /// The longest delay of a first question. The first questions to all sources are spread over this
 /// time, or over half of their interval if that is shorter.
 const SPREAD: Duration = Duration::from_secs(1);
@@ -44,9 +44,9 @@ struct SourceLimits {
 impl SourceLimits {
     const fn new() -> Self {
         Self {
-            commands: Semaphore::const_new(MOST_PROGRAMS),
-            files: Semaphore::const_new(MOST_FILES),
-            pages: Semaphore::const_new(MOST_CONNECTIONS),
+            commands: Semaphore::const_new(MAX_PROGRAMS),
+            files: Semaphore::const_new(MAX_FILES),
+            pages: Semaphore::const_new(MAX_CONNECTIONS),
         }
     }
 

@@ -2,7 +2,7 @@
 
 //! Metrics of containers: policyd's decisions, and the modules' counters.
 
-use super::{MOST_CONTAINERS, Shown, goals, labels};
+use super::{MAX_CONTAINERS, Shown, goals, labels};
 use crate::engine::{Explanation, Verdict};
 use ddabi::{counters::AdmissionCounters, pool::PoolStats};
 use dddaemon::{
@@ -68,7 +68,7 @@ pub(super) fn write(shown: &Shown, page: &mut Page) {
     let all = &shown.report.containers;
     let explained: Vec<(Labels, &Explanation)> = all
         .iter()
-        .take(MOST_CONTAINERS)
+        .take(MAX_CONTAINERS)
         .map(|one| (labels(&one.name, &one.cgroup), one))
         .collect();
     for (name, help, of) in METRICS {
@@ -91,7 +91,7 @@ pub(super) fn write(shown: &Shown, page: &mut Page) {
 /// Writes the counters of the modules, whose number of pools is bounded.
 fn counted(all: &[Pool], page: &mut Page) {
     let labels = |pool: &Pool| labels(&pool.name, pool.cgroup.as_deref().unwrap_or_default());
-    let shown = all.iter().take(MOST_CONTAINERS);
+    let shown = all.iter().take(MAX_CONTAINERS);
     let pools: Vec<(Labels, &Pool)> = shown.map(|pool| (labels(pool), pool)).collect();
     let stats: Vec<(&Labels, PoolStats)> = pools
         .iter()

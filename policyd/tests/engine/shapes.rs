@@ -171,7 +171,7 @@ impl Found {
 const GAINED: f64 = 0.01;
 /// Factors by which a target may be missed more than with equal weights: in all but one hundredth
 /// of the systems, and in any system.
-const MOST_LOST: [f64; 2] = [3.0, 40.0];
+const MAX_LOST: [f64; 2] = [3.0, 40.0];
 /// A class that misses its targets by this much more, a tenth, is worse off.
 const BOUND: f64 = 0.1;
 
@@ -237,7 +237,7 @@ fn most_systems_are_no_worse_off_than_with_equal_weights() {
     let [hundredth, last] = [CASES / 100, 1].map(|from_above| by[CASES - from_above].exp());
     println!("worse by {hundredth:.2} times in one of a hundred, {last:.2} times at the most");
     assert!(
-        hundredth <= MOST_LOST[0] && last <= MOST_LOST[1],
+        hundredth <= MAX_LOST[0] && last <= MAX_LOST[1],
         "{hundredth} {last}"
     );
     assert!(

@@ -16,7 +16,7 @@ const MARGIN: u64 = 1024;
 /// First page of the frames. The blocks are before it.
 const FRAMES: u64 = MARGIN;
 
-const LEAST_PAGES: u64 = 4 * MARGIN;
+const MIN_PAGES: u64 = 4 * MARGIN;
 
 /// Number of frames on either side of the memory that is plugged in and unplugged that are named
 /// too.
@@ -41,7 +41,7 @@ pub(crate) fn set(base: u64, size: u64, seed: u64, requests: u64, mode: u64) -> 
     // therefore have to be the same.
     let last = (end / PAGE_SIZE as u64).saturating_sub(MARGIN + 1);
     let even = base & (PAGE_SIZE as u64 - 1) == 0 && frames & 0xff == 0;
-    if !even || pages < LEAST_PAGES || frames >> 16 != last >> 16 {
+    if !even || pages < MIN_PAGES || frames >> 16 != last >> 16 {
         pr_err!("base and size must be an arena of 16 to 256 MiB in one part of that size\n");
         return Err(EINVAL);
     }

@@ -46,7 +46,7 @@ const REPLUGS: u32 = 4;
 const SIGNALS: u32 = 400;
 const SIGUSR1: i32 = 10;
 /// Number of reads that must have been compared, half of the smallest number seen.
-const LEAST_READS: u64 = 20_000;
+const MIN_READS: u64 = 20_000;
 
 /// A tortured guest and its host.
 struct TorturedGuest<'a> {
@@ -84,7 +84,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         Storm::some_hits(&tortured.guest).with_context(|| format!("after {what}"))?;
     }
     storm.stop(&tortured.guest)?;
-    let mut targets = Vec::from(storm.verdict("faults", LEAST_READS)?);
+    let mut targets = Vec::from(storm.verdict("faults", MIN_READS)?);
     disk::fail(&tortured.guest, &failing).context("a disk failed")?;
     accounting::check(stage.host())?;
     targets.push(Target::at_most(

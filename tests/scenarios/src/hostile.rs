@@ -44,7 +44,7 @@ const ROUND: u64 = 50_000;
 /// Number of rounds that follow, a million requests in total, if the machine is fast enough.
 const ROUNDS: u64 = 19;
 /// Number of rounds that are made on any machine.
-const LEAST_ROUNDS: u64 = 2;
+const MIN_ROUNDS: u64 = 2;
 /// No round begins after this time.
 const TIME: Duration = Duration::from_secs(240);
 /// Longest time for a round.
@@ -55,9 +55,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
 /// Number of requests that must be answered, half of the slowest run's, and the same for the short
 /// form.
-const LEAST_REQUESTS: [f64; 2] = [320_000.0, 100_000.0];
+const MIN_REQUESTS: [f64; 2] = [320_000.0, 100_000.0];
 /// Number of passes of the victim over its file in that time, half of the slowest run's as well.
-const LEAST_PASSES: [f64; 2] = [10.0, 2.0];
+const MIN_PASSES: [f64; 2] = [10.0, 2.0];
 
 const CAPACITY_MIB: u64 = 48;
 /// Size of the device, whose content is in the host's memory.
@@ -176,7 +176,7 @@ impl Attack<'_> {
             })?];
             let begun = Instant::now();
             for round in 0..self.rounds {
-                if round >= LEAST_ROUNDS && begun.elapsed() > TIME {
+                if round >= MIN_ROUNDS && begun.elapsed() > TIME {
                     break;
                 }
                 let seed = 11 + round;
@@ -194,7 +194,7 @@ impl Attack<'_> {
         let mut targets = vec![
             Target::at_least(
                 "hostile: requests answered",
-                (LEAST_REQUESTS[form] / host.at_its_pace(1.0)).round(),
+                (MIN_REQUESTS[form] / host.at_its_pace(1.0)).round(),
                 sum(|tally| tally.sent) as f64,
                 "",
             ),
@@ -213,7 +213,7 @@ impl Attack<'_> {
             ),
             Target::at_least(
                 "hostile: passes of the victim over its file, all content right",
-                (LEAST_PASSES[form] / host.at_its_pace(1.0)).ceil(),
+                (MIN_PASSES[form] / host.at_its_pace(1.0)).ceil(),
                 passes as f64,
                 "",
             ),

@@ -32,17 +32,17 @@ pub(crate) const INSTALLED: Scenario = Scenario {
 /// Name of the VM in the quick start.
 const VM: &str = "web-vm";
 /// Maximum number of commands of the quick start, each counted on each machine.
-const MOST_COMMANDS: f64 = 20.0;
+const MAX_COMMANDS: f64 = 20.0;
 /// Maximum time in seconds that a person needs to type them.
-const MOST_SECONDS: f64 = 300.0;
+const MAX_SECONDS: f64 = 300.0;
 /// Time to type a character and to think about a command, by the keystroke-level model for an
 /// average typist without completion or a clipboard.
 const KEY_S: f64 = 0.28;
 const THOUGHT_S: f64 = 1.35;
 /// Minimum hit ratio on the screen, in percent, and of the pages that the shop's visitor reads, the
 /// percentage that the host returns.
-const LEAST_RATIO: f64 = 90.0;
-const LEAST_SERVED: f64 = 50.0;
+const MIN_RATIO: f64 = 90.0;
+const MIN_SERVED: f64 = 50.0;
 
 /// Returns the file that the container in the guest serves.
 #[must_use]
@@ -113,25 +113,25 @@ fn targets(steps: &[Step], ratio: Option<f64>, served: &[f64]) -> Vec<Target> {
     vec![
         Target::at_most(
             "installed: commands of the quick start, on host and guest together",
-            MOST_COMMANDS,
+            MAX_COMMANDS,
             commands as f64,
             "",
         ),
         Target::at_most(
             "installed: time to type them, by the keystroke-level model",
-            MOST_SECONDS,
+            MAX_SECONDS,
             steps.iter().map(typing).sum::<f64>(),
             "s",
         ),
         Target::at_least(
             "installed: hit ratio of the container on the screen",
-            LEAST_RATIO,
+            MIN_RATIO,
             ratio,
             "%",
         ),
         Target::at_least(
             "installed: pages of a visit that the host returned after a reboot",
-            LEAST_SERVED,
+            MIN_SERVED,
             least,
             "%",
         ),

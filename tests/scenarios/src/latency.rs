@@ -43,7 +43,7 @@ const ROUNDS: u32 = 4;
 const READER: &str = "reader";
 /// Maximum wait of an urgent task: one call with 128 pages, which is the longest in the same run
 /// and took 1.7 million instructions, plus the time of an emulated interrupt.
-const MOST_MS: f64 = 2.0;
+const MAX_MS: f64 = 2.0;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage::counting_instructions(context, measure)
@@ -149,7 +149,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
 fn waited(what: &str, alone: &Repetitions, with: &Repetitions) -> Target {
     Target::at_most(
         format!("latency: additional wait of an urgent task in million instructions while {what}"),
-        MOST_MS,
+        MAX_MS,
         (with.ms - alone.ms).max(0.0),
         "",
     )

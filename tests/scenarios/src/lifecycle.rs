@@ -28,7 +28,7 @@ const CAPACITY_MIB: u64 = 24;
 /// Number of rounds before the guest moves; one in the short form.
 const ROUNDS: u32 = 2;
 /// Number of reads that must have been compared, a third of the smallest number seen.
-const LEAST_READS: u64 = 20_000;
+const MIN_READS: u64 = 20_000;
 
 /// The disk for the guest's memory during hibernation.
 const SWAP: &str = "swap";
@@ -99,7 +99,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     let storm = storm.moved(&awake);
     storm.stop(&awake)?;
-    let least = LEAST_READS * u64::from(rounds) / u64::from(ROUNDS);
+    let least = MIN_READS * u64::from(rounds) / u64::from(ROUNDS);
     let targets = storm.verdict("lifecycle", least)?;
     accounting::check(stage.host())?;
     Ok(targets.into())

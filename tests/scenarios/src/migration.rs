@@ -40,10 +40,10 @@ const CAPACITY_MIB: u64 = 24;
 /// Number of moves; one in the short form.
 const MOVES: usize = 4;
 /// Number of reads that must have been compared, less than half of those seen.
-const LEAST_READS: u64 = 15_000;
+const MIN_READS: u64 = 15_000;
 /// Maximum time in seconds from the signal that ends the old VMM until its pages are freed. They
 /// were free 0.05 s after that VMM's end.
-const MOST_S: f64 = 0.5;
+const MAX_S: f64 = 0.5;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let moves = if context.quick() { 1 } else { MOVES };
@@ -89,7 +89,7 @@ fn measure(hosts: [Stage<'_>; 2], moves: usize) -> Result<Vec<Target>> {
         Storm::some_hits(&guest).context("after a migration")?;
     }
     drop(events);
-    let least = LEAST_READS * moves as u64 / MOVES as u64;
+    let least = MIN_READS * moves as u64 / MOVES as u64;
     // On a fast machine the guest moves before it has read that much.
     Storm::hits(&guest, 2 * least)?;
     storm.stop(&guest)?;
@@ -101,7 +101,7 @@ fn measure(hosts: [Stage<'_>; 2], moves: usize) -> Result<Vec<Target>> {
     daemons.iter_mut().try_for_each(ddhostd::stop)?;
     let freed = Target::at_most(
         "migration: time until a host has freed the pages of a guest that left",
-        home.host().at_its_pace(MOST_S),
+        home.host().at_its_pace(MAX_S),
         slowest.as_secs_f64(),
         "s",
     );

@@ -14,7 +14,7 @@ use ddlab::{Command, Context, Guest, GuestConfig, Machine, Scenario, Target, Thr
 use crate::{
     accounting, ddctl,
     stage::{self, GUEST, HOST, Stage, pages},
-    sums::Sums,
+    triggers::Sums,
 };
 
 /// A file leaves the guest's page cache and comes back, in runs of pages and page by page.
@@ -159,9 +159,6 @@ impl Site<'_> {
         ];
         self.run(line)?;
         let calls = ["dd_put", "dd_get"].map(|event| Calls::of(&sums, event));
-        for sums in sums {
-            sums.end()?;
-        }
         let [put, got] = calls;
         Ok([put?, got?])
     }

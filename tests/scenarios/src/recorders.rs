@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Machine, Running, wait};
 
-use crate::sums::Sums;
+use crate::triggers::Sums;
 
 /// The command during which the lines of the document record.
 const WHILE: &str = "sleep 10";

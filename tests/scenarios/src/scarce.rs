@@ -11,9 +11,9 @@ use ddlab::{
 use crate::{
     accounting,
     ddctl::{self, Vm},
-    histogram::Histogram,
     hog::Hog,
     stage::{self, Stage, pages, percent},
+    triggers::Histogram,
 };
 
 /// Takes memory from a host with three VMs, one of which becomes idle.

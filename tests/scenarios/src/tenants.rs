@@ -39,7 +39,7 @@ const FLOOR: f64 = 40.0;
 const POOLS: [&str; 6] = ["default", "figures", "gold", "one", "three", "two"];
 /// Prefix of the user's pools, and their maximum number.
 const USERS: &str = "user ";
-const MOST_USERS: usize = 4;
+const MAX_USERS: usize = 4;
 /// Time over which policyd's use of the processor is measured.
 const WINDOW: Duration = Duration::from_secs(40);
 /// Number of rounds of changes during the storm.
@@ -65,7 +65,7 @@ fn file(limit: &str) -> String {
          cache_floor = \"{FLOOR}%\"\nmanage_memory = true\n{limit}\n\
          {}{}{}{}{}\
          [[container]]\nname = \"{USERS}{{}}\"\nuser_unit = \"1000/web*\"\nclass = \"bronze\"\n\
-         most_cgroups = {MOST_USERS}\n",
+         most_cgroups = {MAX_USERS}\n",
         unit("one"),
         unit("two"),
         unit("three"),
@@ -247,7 +247,7 @@ fn share(guest: &Guest) -> Result<f64> {
     wait::until("the user has no more pools than the file allows", || {
         let pools = ddctl::containers(guest)?;
         let users = pools.iter().filter(|one| one.name.starts_with(USERS));
-        Ok((users.count() <= MOST_USERS).then_some(()))
+        Ok((users.count() <= MAX_USERS).then_some(()))
     })?;
     Ok(share)
 }

@@ -11,7 +11,7 @@ use crate::{
     ddctl::{self, GuestCounters, PoolStats},
     recorders::Recorders,
     stage::{self, GUEST, HOST, Stage},
-    sums::Sums,
+    triggers::Sums,
 };
 
 const PAGE: &str = include_str!("../../../docs/tracepoints.md");
@@ -81,8 +81,7 @@ pub(crate) fn count(
     if let Some(recorders) = recorders {
         recorders.end(&of_host)?;
     }
-    of_host.end()?;
-    of_guest.end()?;
+    drop((of_host, of_guest));
 
     let texts = histograms.end()?;
     for word in ["memory", "off", "weight"] {

@@ -20,10 +20,10 @@ use self::{
 };
 use crate::{
     accounting, ddctl,
-    exits::{ExitCounts, Exits},
     filesystem::EXT4,
     stage::{self, GUEST, HOST, Stage, attached},
     torture::{FEW, Storm},
+    triggers::{ExitCounts, Exits},
 };
 
 /// Attaches all of them together; in the long form also one by one, and under a torture.
@@ -45,7 +45,7 @@ const ONE_BY_ONE: &[&[Tracer]] = &[&[Tracer::Function], &[Tracer::Graph], &[Trac
 /// Number of pages that must come from the host for a read through the cache.
 const SOME_HITS: u64 = 64;
 /// Number of reads that must have been compared beside all tracers.
-const LEAST_READS: u64 = 1_000;
+const MIN_READS: u64 = 1_000;
 const FTRACE_ENABLED: &str = "/proc/sys/kernel/ftrace_enabled";
 const XFS_READ: &str = "xfs_vm_readahead";
 const HYPERCALL: &str = "____kvm_emulate_hypercall";
@@ -110,7 +110,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     if let Some(storm) = storm {
         storm.stop(&guest)?;
-        targets.extend(storm.verdict("tracing", LEAST_READS)?);
+        targets.extend(storm.verdict("tracing", MIN_READS)?);
     }
     targets.push(site.timed()?);
     site.locked_down()?;

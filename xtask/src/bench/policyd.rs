@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use crate::{tools, workspace};
 
 /// Maximum processor time, in percent of a core.
-const MOST_CPU: f64 = 1.0;
+const MAX_CPU: f64 = 1.0;
 /// Maximum memory in MiB.
-const MOST_MEMORY: f64 = 20.0;
+const MAX_MEMORY: f64 = 20.0;
 /// Time allowed for the daemon's start, on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Interval between two changes of the counters.
@@ -65,10 +65,10 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         let unit = "% of a core";
         let (processor, memory) = (coming("processor"), coming("most memory"));
         targets.extend([
-            Target::at_most(name("processor"), MOST_CPU, quiet.percent, unit),
-            Target::at_most(name("most memory"), MOST_MEMORY, quiet.mib, "MiB"),
-            Target::at_most(name(&processor), MOST_CPU, churn.percent, unit),
-            Target::at_most(name(&memory), MOST_MEMORY, churn.mib, "MiB"),
+            Target::at_most(name("processor"), MAX_CPU, quiet.percent, unit),
+            Target::at_most(name("most memory"), MAX_MEMORY, quiet.mib, "MiB"),
+            Target::at_most(name(&processor), MAX_CPU, churn.percent, unit),
+            Target::at_most(name(&memory), MAX_MEMORY, churn.mib, "MiB"),
         ]);
         runs.push(json!({
             "containers": count,

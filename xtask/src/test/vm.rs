@@ -26,9 +26,9 @@ use crate::{
 /// Memory of this machine that a lab needs, in bytes, including its cache of the images.
 const MEMORY_EACH: u64 = 8 << 30;
 /// Number of boots in a run that may be repeated. A kernel rarely stops while it boots.
-const MOST_RETRIES: f64 = 3.0;
+const MAX_RETRIES: f64 = 3.0;
 /// Maximum number of labs. With more of them, the longest scenario alone determines the time.
-const MOST_LABS: usize = 4;
+const MAX_LABS: usize = 4;
 /// Scenarios that run the kernel's selftests.
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.
@@ -226,7 +226,7 @@ pub(super) fn count_retries(retries: usize, outcome: &mut Outcome) {
     outcome.boot_retries += retries;
     outcome.of_run.push(Target::at_most(
         "boots of L1 that gave no sign of life and were tried again",
-        MOST_RETRIES,
+        MAX_RETRIES,
         retries as f64,
         "",
     ));
@@ -240,7 +240,7 @@ fn affordable_labs(accel: Accel) -> usize {
     let memory = sysinfo();
     let bytes = memory.totalram * u64::from(memory.mem_unit);
     let by_memory = usize::try_from(bytes / MEMORY_EACH).unwrap_or(usize::MAX);
-    (cpus / cpus_each).min(by_memory).clamp(1, MOST_LABS)
+    (cpus / cpus_each).min(by_memory).clamp(1, MAX_LABS)
 }
 
 /// Prints the result of a scenario in one piece, because other threads print too.

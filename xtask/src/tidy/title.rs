@@ -12,7 +12,7 @@ use super::Source;
 const FILE: &str = "CONTRIBUTING.md";
 const LIST: &str = "Components of titles: ";
 /// Columns of a title that git shows without wrapping.
-const MOST_COLUMNS: usize = 72;
+const MAX_COLUMNS: usize = 72;
 
 /// Checks the commits that were made after this rule.
 pub(super) fn check(sources: &[Source], top: &Path) -> Result<Vec<String>> {
@@ -48,8 +48,8 @@ fn components(text: &str) -> Vec<&str> {
 /// Returns the fault of a title, if it has one.
 fn wrong(title: &str, components: &[&str]) -> Option<String> {
     let columns = title.chars().count();
-    if columns > MOST_COLUMNS {
-        return Some(format!("it has {columns} columns; at most {MOST_COLUMNS}"));
+    if columns > MAX_COLUMNS {
+        return Some(format!("it has {columns} columns; at most {MAX_COLUMNS}"));
     }
     let Some((names, what)) = title.split_once(": ") else {
         return Some("it has no component; write \"component: do what\"".to_owned());

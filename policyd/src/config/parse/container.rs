@@ -103,7 +103,7 @@ fn container(
     let ssd_weight = section.whole("ssd_weight", MAX_WEIGHT);
     let disk_ms = section.number("disk_ms", 0.001..=1000.0);
     let usual_most = match &selector {
-        Some(Selector::UserUnit { .. }) => MOST_OF_USERS,
+        Some(Selector::UserUnit { .. }) => MAX_OF_USERS,
         _ => USUAL_MOST,
     };
     let most_cgroups = section.whole("most_cgroups", MAX_POOLS - 1);
@@ -156,7 +156,7 @@ fn container(
 const USUAL_MOST: u32 = 1000;
 /// The most cgroups of users by default. It is small, because each user can create units, and these
 /// shall not take all pools.
-const MOST_OF_USERS: u32 = 64;
+const MAX_OF_USERS: u32 = 64;
 
 fn priority(section: &mut Section<'_, '_, '_>) -> Option<Priority> {
     let class: Option<Class> = section.get("class");

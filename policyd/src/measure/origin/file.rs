@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 /// that the threads that write limits are separate.
 static READERS: AtomicUsize = AtomicUsize::new(0);
 /// The most of these threads.
-const MOST_READERS: usize = 4;
+const MAX_READERS: usize = 4;
 /// Size of their stacks, of which opening and reading need little.
 const STACK: usize = 128 << 10;
 
@@ -31,7 +31,7 @@ pub(super) async fn read(path: &Path, page: &mut Search) -> Result<()> {
 
 fn begin(path: PathBuf) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>> {
     let (sender, receiver) = oneshot::channel();
-    if READERS.fetch_add(1, Ordering::Relaxed) >= MOST_READERS {
+    if READERS.fetch_add(1, Ordering::Relaxed) >= MAX_READERS {
         READERS.fetch_sub(1, Ordering::Relaxed);
         bail!("other files are being read and do not answer");
     }

@@ -25,10 +25,10 @@ const COMMAND: &str = "command-";
 const RESERVES: [(&str, u64); 2] = [("memory.max", 64 << 20), ("pids.max", 32)];
 /// Number of equal parts into which the commands' part is divided: the most commands that run at a
 /// time.
-const PARTS: u64 = super::super::poller::MOST_PROGRAMS as u64;
+const PARTS: u64 = super::super::poller::MAX_PROGRAMS as u64;
 /// The most cgroups whose processes do not end although they were killed. The kernel keeps these
 /// cgroups.
-const MOST_STUCK: usize = 16;
+const MAX_STUCK: usize = 16;
 
 /// The delegated cgroup.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Leaves {
     pub(super) fn make(self: &Arc<Self>) -> Result<Leaf> {
         self.sweep();
         let stuck = self.left().len();
-        if stuck >= MOST_STUCK {
+        if stuck >= MAX_STUCK {
             bail!("{stuck} commands were killed and do not end");
         }
         let leaf = loop {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     break_even::BreakEven,
-    measured::{MOST_STARVED_PERCENT, Measured, geometric_mean},
+    measured::{MAX_STARVED_PERCENT, Measured, geometric_mean},
     page::comparison_page,
     way::Way,
     workload::{MEMORY_MIB, Workload},
@@ -211,7 +211,7 @@ fn quiet(measured: &[Measured]) -> Target {
     let starved = measured.iter().map(|one| one.cost.starved_percent);
     Target::at_most(
         "time in which the host itself waited for a processor, the most",
-        MOST_STARVED_PERCENT,
+        MAX_STARVED_PERCENT,
         starved.reduce(f64::max),
         "%",
     )

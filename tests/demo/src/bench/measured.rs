@@ -13,7 +13,7 @@ use crate::recording::{ContainerTrack, Recording};
 
 /// Percentage of a measurement for which the host may be without a processor. Beyond that the
 /// figures depend on the machine.
-pub(crate) const MOST_STARVED_PERCENT: f64 = 15.0;
+pub(crate) const MAX_STARVED_PERCENT: f64 = 15.0;
 
 const MIB: f64 = (1 << 20) as f64;
 

@@ -7,7 +7,7 @@ use ddabi::PAGE_SIZE;
 use ddlab::{GUEST_MODULE, HOST_MODULE, Lab, Machine, Throttle};
 
 use super::{
-    measured::{MOST_STARVED_PERCENT, Measured, Window},
+    measured::{MAX_STARVED_PERCENT, Measured, Window},
     memory::{self, HostMemory},
     meter::Meter,
     warmth::Warmth,
@@ -38,7 +38,7 @@ const SWEEP_MEASURE_S: f64 = 6.0;
 /// Maximum number of measurements of a window.
 const TRIES: usize = 3;
 /// Maximum warm-up time in seconds.
-const MOST_WARM_S: f64 = 30.0;
+const MAX_WARM_S: f64 = 30.0;
 
 /// A workload with one use of the memory.
 struct Trial<'a> {
@@ -164,7 +164,7 @@ impl Trial<'_> {
     fn warm(&self, stage: &Stage, recorder: &mut Recorder) -> Result<()> {
         let start = recorder.now();
         let mut warmth = Warmth::new(self.room(stage));
-        while recorder.now() - start < MOST_WARM_S {
+        while recorder.now() - start < MAX_WARM_S {
             recorder.record(1.0)?;
             let disk = self.meter.read()?.disk_bytes();
             let requested = recorder.bytes_read();
@@ -186,7 +186,7 @@ impl Trial<'_> {
         recorder.record(settle)?;
         let mut best = self.window(stage, recorder, disk, measure)?;
         for _ in 1..TRIES {
-            if best.starved_percent() <= MOST_STARVED_PERCENT {
+            if best.starved_percent() <= MAX_STARVED_PERCENT {
                 break;
             }
             let again = self.window(stage, recorder, disk, measure)?;

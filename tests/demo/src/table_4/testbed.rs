@@ -33,7 +33,7 @@ const SETTLE: Duration = Duration::from_secs(10);
 const WINDOWS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(20);
 /// Minimum memory of a service that reads files, when limits are set by hand.
-const LEAST_MIB: u64 = 16;
+const MIN_MIB: u64 = 16;
 
 const FILE: &str = "/run/policyd.toml";
 /// Seconds between two decisions.
@@ -393,7 +393,7 @@ fn by_hand(holds_mib: &[u64], all_mib: u64) -> [Option<u64>; SERVICES.len()] {
     let rest = all_mib.saturating_sub(memory) / 2;
     std::array::from_fn(|at| match lives_from_memory(at) {
         true => Some(wanted(at)),
-        false => Some(rest.max(LEAST_MIB)),
+        false => Some(rest.max(MIN_MIB)),
     })
 }
 
@@ -432,7 +432,7 @@ mod tests {
     fn limits_by_hand_leave_memory_to_the_services_that_depend_on_it() {
         let limits = by_hand(&[100, 80, 70, 120], 270);
         assert_eq!(limits, [Some(110), Some(88), Some(36), Some(36)]);
-        assert_eq!(by_hand(&[200, 100, 9, 9], 270)[2], Some(LEAST_MIB));
+        assert_eq!(by_hand(&[200, 100, 9, 9], 270)[2], Some(MIN_MIB));
     }
 
     #[test]

@@ -23,9 +23,9 @@ const PERCENT_AT_HOST: u32 = 10;
 const PERCENT_IN_GUEST: u32 = 20;
 /// Size of a file that is read again and again, from a container that can hold half of it.
 const FILE: u64 = 16 << 20;
-const MOST_READS: u32 = 60;
+const MAX_READS: u32 = 60;
 /// Number of reads that must have been compared, a sixth of those in the short form.
-const LEAST_READS: u64 = 20_000;
+const MIN_READS: u64 = 20_000;
 const READER: &str = "reader";
 const READER_LIMIT: &str = "8M";
 /// A container that is added and removed repeatedly.
@@ -56,7 +56,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
     faults.only(Below::Module(HOST))?;
     let wanted = if quick { 100 } else { 400 };
     faults.at_random(PERCENT_AT_HOST, false)?;
-    for _ in 0..MOST_READS {
+    for _ in 0..MAX_READS {
         read()?;
         if faults.count()? >= wanted {
             break;
@@ -98,7 +98,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
     Storm::some_hits(&guest).context("after allocations failed in the guest")?;
     read()?;
     storm.stop(&guest)?;
-    let mut targets = Vec::from(storm.verdict("allocations", LEAST_READS)?);
+    let mut targets = Vec::from(storm.verdict("allocations", MIN_READS)?);
     let site = Site {
         host,
         guest: &guest,

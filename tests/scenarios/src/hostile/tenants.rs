@@ -19,7 +19,7 @@ use crate::{
 /// Number of pools that must exist at the same time. The host allows 1024.
 const MANY: usize = 1000;
 /// Number of passes of the victim over its file; there were eight.
-const LEAST_PASSES: f64 = 3.0;
+const MIN_PASSES: f64 = 3.0;
 /// Maximum wait for all statistics in seconds. It was 9 on an emulated host with two processors,
 /// which three tasks attack, and 27 with another such host beside it.
 const STATISTICS_S: f64 = 40.0;
@@ -120,7 +120,7 @@ fn targets(host: &Machine, seen: &Observations, tally: &Tally, passes: u64) -> V
         .detail(format!("of {}", tally.given)),
         Target::at_least(
             "hostile: many pools: passes of the victim over its file, all content right",
-            (LEAST_PASSES / host.at_its_pace(1.0)).ceil(),
+            (MIN_PASSES / host.at_its_pace(1.0)).ceil(),
             passes as f64,
             "",
         ),

@@ -9,14 +9,14 @@ use ddlab::{Target, wait};
 use super::{READER, Site};
 use crate::{
     ddctl,
-    exits::Exits,
     stage::{GUEST, Stage, pages},
+    triggers::Exits,
 };
 
 /// File whose pages are at the host.
 const FILE: u64 = 64 << 20;
 /// Maximum length of an exit in million instructions.
-const MOST_MS: f64 = 3.0;
+const MAX_MS: f64 = 3.0;
 
 /// Removes the container while the host has its pages, and unloads the module while the host has
 /// pages of the default pool.
@@ -44,7 +44,7 @@ pub(super) fn exits(stage: &Stage<'_>, site: &Site<'_>) -> Result<Vec<Target>> {
         })?;
         targets.push(Target::at_most(
             format!("latency: million instructions of the longest hypercall that ends a {what}"),
-            MOST_MS,
+            MAX_MS,
             seen.longest_us as f64 / 1e3,
             "",
         ));

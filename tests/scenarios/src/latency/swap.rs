@@ -8,8 +8,8 @@ use ddlab::{Machine, Target};
 use super::{LARGE, Site};
 use crate::{
     ddctl,
-    exits::{ExitCounts, Exits},
     stage::Stage,
+    triggers::{ExitCounts, Exits},
 };
 
 /// The cgroup of the VMM.
@@ -19,7 +19,7 @@ const SWAP_MIB: u64 = 512;
 /// Memory that is reclaimed from the VMM, all that it has.
 const OUT_MIB: u64 = 512;
 /// Maximum length of an exit in million instructions. A put of 128 pages copies 512 KiB.
-const MOST_MS: f64 = 3.0;
+const MAX_MS: f64 = 3.0;
 
 /// Reclaims pages and reads them back, first with the VM's memory in place.
 pub(super) fn exits(stage: &Stage<'_>, site: &Site<'_>) -> Result<[Target; 2]> {
@@ -31,7 +31,7 @@ pub(super) fn exits(stage: &Stage<'_>, site: &Site<'_>) -> Result<[Target; 2]> {
     let longest = |what: &str, seen: ExitCounts| {
         Target::at_most(
             format!("latency: million instructions of the longest hypercall, memory {what}"),
-            MOST_MS,
+            MAX_MS,
             seen.longest_us as f64 / 1e3,
             "",
         )

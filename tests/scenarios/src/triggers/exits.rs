@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Time for which KVM keeps vCPUs out of their guests for hypercalls. The kernel measures the time
-//! from each `kvm_exit` to the following `kvm_entry`, so that no exit is lost, however many there
-//! are.
+//! from each `kvm_exit` to the following `kvm_entry`.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
 
-/// A separate buffer of tracefs, whose triggers see events whether or not these are recorded.
-const DIR: &str = "/sys/kernel/tracing/instances/exits";
+use super::Triggers;
+
 /// `VMCALL` of Intel's processors, `VMMCALL` of AMD's.
 const HYPERCALLS: &str = "(isa == 1 && exit_reason == 18) || (isa == 2 && exit_reason == 129)";
 const BEGIN: &str = "hist:keys=common_pid:begin=common_timestamp.usecs";
 const END: &str =
     "hist:keys=common_pid:took=common_timestamp.usecs-$begin:onmax($took).save(vcpu_id)";
+/// The events with which an exit begins and ends.
+const EXIT: &str = "kvm/kvm_exit";
+const ENTRY: &str = "kvm/kvm_entry";
 
 /// Measures exits from its construction on.
 #[derive(Debug)]
-pub(crate) struct Exits<'a>(&'a Machine);
+pub(crate) struct Exits<'a>(Triggers<'a>);
 
 /// Number and longest duration of the exits in a measurement.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -29,22 +31,17 @@ pub(crate) struct ExitCounts {
 impl<'a> Exits<'a> {
     /// Starts to watch hypercalls of all guests of a host. No other watch may be active there.
     pub(crate) fn watch(host: &'a Machine) -> Result<Self> {
-        host.shell(format!(
-            "mkdir {DIR}
-            echo '{BEGIN} if {HYPERCALLS}' > {DIR}/events/kvm/kvm_exit/trigger
-            echo '{END}' > {DIR}/events/kvm/kvm_entry/trigger"
-        ))?;
-        Ok(Self(host))
+        let triggers = [
+            (EXIT, format!("{BEGIN} if {HYPERCALLS}")),
+            (ENTRY, END.to_owned()),
+        ];
+        let triggers = triggers.map(|(event, trigger)| (event.to_owned(), trigger));
+        Triggers::set(host, "exits", triggers).map(Self)
     }
 
     /// Ends the measurement and returns its result.
     pub(crate) fn end(self) -> Result<ExitCounts> {
-        let text = self.0.shell(format!(
-            "cat {DIR}/events/kvm/kvm_entry/hist
-            echo '!{END}' > {DIR}/events/kvm/kvm_entry/trigger
-            echo '!{BEGIN} if {HYPERCALLS}' > {DIR}/events/kvm/kvm_exit/trigger
-            rmdir {DIR}"
-        ))?;
+        let text = self.0.text(ENTRY)?;
         parse(&text).with_context(|| format!("the kernel printed {text}"))
     }
 }

@@ -1,62 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sums over the events of a module's tracepoints, which the kernel makes, so that no event is
-//! lost.
+//! Sums over the events of a module's tracepoints.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
 
-/// A separate buffer of tracefs, whose triggers see events whether or not these are recorded.
-const INSTANCE: &str = "/sys/kernel/tracing/instances/doubledecker";
+use super::Triggers;
 
-/// Sums that the kernel makes of events.
+/// Sums that the kernel makes of events. They end when they are dropped.
 pub(crate) struct Sums<'a> {
-    machine: &'a Machine,
     module: &'a str,
-    triggers: &'a [(&'a str, &'a str, &'a str)],
+    triggers: Triggers<'a>,
 }
 
 impl<'a> Sums<'a> {
-    /// Starts to add up. `triggers` are events of a module, each with the field by whose values the
+    /// Starts to add up. `sums` are events of a module, each with the field by whose values the
     /// kernel separates them, and the fields that it adds up, two at most.
     pub(crate) fn start(
         machine: &'a Machine,
         module: &'a str,
-        triggers: &'a [(&'a str, &'a str, &'a str)],
+        sums: &[(&str, &str, &str)],
     ) -> Result<Self> {
-        let this = Self {
-            machine,
-            module,
-            triggers,
-        };
-        machine.exec_ok(["mkdir", INSTANCE])?;
-        this.write("")?;
-        Ok(this)
-    }
-
-    fn write(&self, sign: &str) -> Result<()> {
-        for (event, key, fields) in self.triggers {
-            let trigger = format!("{sign}hist:keys={key}:vals={fields}");
-            self.machine
-                .write_file(&format!("{}/trigger", self.folder(event)), trigger)?;
-        }
-        Ok(())
-    }
-
-    fn folder(&self, event: &str) -> String {
-        format!("{INSTANCE}/events/{}/{event}", self.module)
+        let triggers = sums.iter().map(|(event, key, fields)| {
+            let trigger = format!("hist:keys={key}:vals={fields}");
+            (format!("{module}/{event}"), trigger)
+        });
+        let triggers = Triggers::set(machine, module, triggers)?;
+        Ok(Self { module, triggers })
     }
 
     /// Returns the sum of a field, or with `hitcount` the number of events.
     pub(crate) fn of(&self, event: &str, field: &str) -> Result<u64> {
-        let path = format!("{}/hist", self.folder(event));
-        sum(&self.machine.read_text(&path)?, field)
-    }
-
-    /// Ends it.
-    pub(crate) fn end(self) -> Result<()> {
-        self.write("!")?;
-        self.machine.exec_ok(["rmdir", INSTANCE]).map(drop)
+        let text = self.triggers.text(&format!("{}/{event}", self.module))?;
+        sum(&text, field)
     }
 }
 

@@ -1,40 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Histograms of tracefs, in which the kernel counts events, so that no event is lost.
+//! Counts of an event by the values of a field.
 
 use anyhow::Result;
 use ddlab::Machine;
 
-/// Directory of the separate buffers of tracefs.
-const INSTANCES: &str = "/sys/kernel/tracing/instances";
+use super::Triggers;
 
 /// Counts of an event by the values of a field. The histogram ends when it is dropped.
 pub(crate) struct Histogram<'a> {
-    machine: &'a Machine,
     event: &'static str,
-    key: &'static str,
+    triggers: Triggers<'a>,
 }
 
 impl<'a> Histogram<'a> {
     /// Starts to count an event, which is `system/name`, by a field.
-    pub(crate) fn start(
-        machine: &'a Machine,
-        event: &'static str,
-        key: &'static str,
-    ) -> Result<Self> {
-        let this = Self {
-            machine,
-            event,
-            key,
-        };
-        machine.exec_ok(["mkdir", &this.instance()])?;
-        this.set("")?;
-        Ok(this)
+    pub(crate) fn start(machine: &'a Machine, event: &'static str, key: &str) -> Result<Self> {
+        let trigger = (event.to_owned(), format!("hist:keys={key}"));
+        let triggers = Triggers::set(machine, &event.replace('/', "-"), [trigger])?;
+        Ok(Self { event, triggers })
     }
 
     /// Returns the values of the field that were seen.
     pub(crate) fn values(&self) -> Result<Vec<u64>> {
-        let text = self.text()?;
+        let text = self.triggers.text(self.event)?;
         let values = text.lines().filter_map(|line| {
             let value = line.strip_prefix("{ ")?.split_once(':')?.1;
             value.split_whitespace().next()?.parse().ok()
@@ -44,33 +33,7 @@ impl<'a> Histogram<'a> {
 
     /// Returns the number of events in whose stack there is a function of a module.
     pub(crate) fn by_module(&self, module: &str) -> Result<u64> {
-        counted(&self.text()?, &format!("[{module}]"))
-    }
-
-    fn text(&self) -> Result<String> {
-        self.machine.read_text(&format!("{}/hist", self.folder()))
-    }
-
-    fn set(&self, sign: &str) -> Result<()> {
-        let trigger = format!("{sign}hist:keys={}", self.key);
-        self.machine
-            .write_file(&format!("{}/trigger", self.folder()), trigger)
-    }
-
-    fn folder(&self) -> String {
-        format!("{}/events/{}", self.instance(), self.event)
-    }
-
-    fn instance(&self) -> String {
-        format!("{INSTANCES}/{}", self.event.replace('/', "-"))
-    }
-}
-
-impl Drop for Histogram<'_> {
-    fn drop(&mut self) {
-        // The machine ends soon after a scenario that fails here.
-        let _ = self.set("!");
-        let _ = self.machine.exec_ok(["rmdir", &self.instance()]);
+        counted(&self.triggers.text(self.event)?, &format!("[{module}]"))
     }
 }
 
