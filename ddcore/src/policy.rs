@@ -47,11 +47,14 @@ pub use order::{Order, CLASSES};
 pub use pressure::{is_full, Pressure};
 
 use crate::index::BLOCK_PAGES;
-use ddabi::key::{mix, PageKey};
+use ddabi::key::{mix, FileKey, PageKey};
 
 /// Binary logarithm of the number of pages that share a frequency (16 KiB). Adjacent pages are
 /// mostly read together, and a run of them is counted once.
 const GROUP_BITS: u32 = 2;
+
+/// Mask of the position of a page in its group.
+const GROUP_PLACES: u64 = (1 << GROUP_BITS) - 1;
 
 /// Number of bits of the position of a page in a block of the host, whose pages are evicted
 /// together.
@@ -111,12 +114,54 @@ pub struct Name {
 impl Name {
     /// Returns the name of a page.
     pub const fn of(key: &PageKey) -> Self {
-        let file = key.file.hash();
+        let names = Names::of(&key.file);
         Self {
-            page: mix(file.wrapping_add(key.index)),
-            group: mix(!file.wrapping_add(key.index >> GROUP_BITS)),
-            block: mix(file.wrapping_add(key.index >> BLOCK_BITS)) >> BLOCK_BITS << BLOCK_BITS
-                | key.index & BLOCK_PLACES,
+            page: names.page(key.index),
+            group: names.group(key.index),
+            block: names.block(key.index) | key.index & BLOCK_PLACES,
         }
+    }
+}
+
+/// The names of the pages of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Names(u64);
+
+impl Names {
+    /// Returns the names of a file.
+    pub const fn of(file: &FileKey) -> Self {
+        Self(file.hash())
+    }
+
+    /// Returns the names of `pages` pages from `first` on. Pages share the hashes of their groups
+    /// and blocks, which are computed once for each of these.
+    pub fn run(self, first: u64, pages: u32) -> impl Iterator<Item = Name> {
+        let (mut group, mut block) = (self.group(first), self.block(first));
+        (first..first.saturating_add(pages.into())).map(move |index| {
+            if index & GROUP_PLACES == 0 {
+                group = self.group(index);
+            }
+            if index & BLOCK_PLACES == 0 {
+                block = self.block(index);
+            }
+            Name {
+                page: self.page(index),
+                group,
+                block: block | index & BLOCK_PLACES,
+            }
+        })
+    }
+
+    const fn page(self, index: u64) -> u64 {
+        mix(self.0.wrapping_add(index))
+    }
+
+    const fn group(self, index: u64) -> u64 {
+        mix(!self.0.wrapping_add(index >> GROUP_BITS))
+    }
+
+    /// Returns the hash of the block of a page, without the position of the page.
+    const fn block(self, index: u64) -> u64 {
+        mix(self.0.wrapping_add(index >> BLOCK_BITS)) >> BLOCK_BITS << BLOCK_BITS
     }
 }

@@ -130,26 +130,38 @@ where
     /// Decides about a page that leaves the page cache by reclaim. `refaulted` is set if the kernel
     /// considers it part of a working set, and `pressure` is the last report of the host.
     pub fn offered(&mut self, name: &Name, refaulted: bool, pressure: &Pressure) -> Verdict {
-        let class = self.leaves(name, pressure);
+        let class = self.leave([*name], pressure);
         self.decide(name, 1, class, refaulted, pressure)
     }
 
-    /// The first half of [`Self::offered`], which is called for each page of a folio: records the
-    /// page and returns its class. The class of the folio is the highest class of its pages.
-    pub fn leaves(&mut self, name: &Name, pressure: &Pressure) -> Class {
+    /// The first half of [`Self::offered`]: records the pages of a folio, in their order, and
+    /// returns its class, which is the highest class of its pages.
+    pub fn leave(&mut self, names: impl IntoIterator<Item = Name>, pressure: &Pressure) -> Class {
         self.capacity = pressure.capacity;
-        let class = match self.policy {
-            Policy::S3 => Class::new(ghost::seen(self.sketch.words_mut(), name.page).into()),
-            _ if self.counts() => Class::of_frequency(self.sketch.estimate(name.group)),
-            _ => Class::LOWEST,
-        };
-        if let Some(proof) = &mut self.proof {
-            self.proven |= ghost::seen(proof.as_mut(), name.page);
+        let mut highest = Class::LOWEST;
+        // The frequency of a group is looked up once for its pages.
+        let mut last = None;
+        for name in names {
+            let class = match last {
+                Some((group, class)) if group == name.group => class,
+                _ if self.counts() => Class::of_frequency(self.sketch.estimate(name.group)),
+                _ if self.policy == Policy::S3 => {
+                    Class::new(ghost::seen(self.sketch.words_mut(), name.page).into())
+                }
+                _ => Class::LOWEST,
+            };
+            if self.counts() {
+                last = Some((name.group, class));
+            }
+            if let Some(proof) = &mut self.proof {
+                self.proven |= ghost::seen(proof.as_mut(), name.page);
+            }
+            if self.policy == Policy::Adaptive && self.capacity > 0 {
+                self.shadow.left(name.block, class, self.capacity);
+            }
+            highest = highest.max(class);
         }
-        if self.policy == Policy::Adaptive && self.capacity > 0 {
-            self.shadow.left(name.block, class, self.capacity);
-        }
-        class
+        highest
     }
 
     /// The second half of [`Self::offered`], which is called once for a folio of `pages` pages

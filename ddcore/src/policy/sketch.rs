@@ -7,7 +7,7 @@
 //! time instead of all at once, so that each addition takes constant time.
 
 /// Number of counters of a key.
-const ROWS: u32 = 4;
+const ROWS: usize = 4;
 
 /// The largest value of a counter.
 pub const MOST: u8 = 15;
@@ -51,30 +51,24 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
     /// saturation it is never too low.
     pub fn estimate(&self, hash: u64) -> u8 {
         let words = self.words.as_ref();
-        let Some(mask) = mask(words) else {
-            return 0;
-        };
-        (0..ROWS)
-            .map(|row| {
-                let (word, shift) = place(hash, row, mask);
-                (words[word] >> shift) as u8 & MOST
-            })
-            .min()
-            .unwrap_or(0)
+        match mask(words) {
+            Some(mask) => least(words, &places(hash, mask)),
+            None => 0,
+        }
     }
 
     /// Counts a key. `capacity` is the size of the cache in pages.
     pub fn add(&mut self, hash: u64, capacity: u64) {
-        let least = self.estimate(hash);
         let words = self.words.as_mut();
         let Some(mask) = mask(words) else {
             return;
         };
+        let places = places(hash, mask);
+        let least = least(words, &places);
         if least < MOST {
             // Only the smallest counters are incremented, because other keys have raised the larger
             // ones.
-            for row in 0..ROWS {
-                let (word, shift) = place(hash, row, mask);
+            for (word, shift) in places {
                 if (words[word] >> shift) as u8 & MOST == least {
                     words[word] += 1 << shift;
                 }
@@ -108,9 +102,17 @@ pub(super) const fn mask(words: &[u64]) -> Option<usize> {
     }
 }
 
-/// Returns the word and the bit of a key's counter, by double hashing over the words.
-const fn place(hash: u64, row: u32, mask: usize) -> (usize, u32) {
+/// Returns the words and the bits of a key's counters, by double hashing over the words.
+fn places(hash: u64, mask: usize) -> [(usize, u32); ROWS] {
     let step = (hash >> 32) as usize | 1;
-    let word = (hash as usize).wrapping_add(step.wrapping_mul(row as usize)) & mask;
-    (word, ((hash >> (48 + 4 * row)) as u32 & 15) * 4)
+    core::array::from_fn(|row| {
+        let word = (hash as usize).wrapping_add(step.wrapping_mul(row)) & mask;
+        (word, ((hash >> (48 + 4 * row)) as u32 & 15) * 4)
+    })
+}
+
+/// Returns the smallest of a key's counters.
+fn least(words: &[u64], places: &[(usize, u32); ROWS]) -> u8 {
+    let counters = places.map(|(word, shift)| (words[word] >> shift) as u8 & MOST);
+    counters.into_iter().fold(MOST, u8::min)
 }

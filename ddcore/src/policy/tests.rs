@@ -83,12 +83,39 @@ fn tinylfu_weighs_the_newcomer_against_the_leaver() {
 }
 
 #[test]
+fn names_of_a_run_are_those_of_its_pages() {
+    for first in [0, 1, 30, (1 << 40) - 3, u64::MAX - 2] {
+        for pages in [0, 1, 2, 70] {
+            let names = Names::of(&FileKey::default()).run(first, pages);
+            let indices = first..first.saturating_add(pages.into());
+            assert!(names.eq(indices.map(name)), "{pages} pages from {first}");
+        }
+    }
+}
+
+/// The frequency of a group counts for each of its pages, and that of no other group does.
+#[test]
+fn a_folio_has_the_class_of_its_best_group() {
+    let mut pool = pool(Policy::Tinylfu);
+    for _ in 0..5 {
+        pool.missed(&name(41), false);
+        pool.missed(&name(400), false);
+    }
+    let mut class = |first, pages| {
+        let names = Names::of(&FileKey::default()).run(first, pages);
+        pool.leave(names, &full(0)).number()
+    };
+    assert_eq!([class(32, 8), class(44, 8)], [0, 0]);
+    assert_eq!([class(32, 12), class(40, 1), class(43, 8)], [3, 3, 3]);
+}
+
+#[test]
 fn a_large_folio_is_admitted_or_refused_as_a_whole() {
     let mut pool = pool(Policy::Mru);
     let folios = (0..320).map(|folio| {
-        let names: Vec<Name> = (0..64).map(|page| name(folio * 64 + page)).collect();
-        let class = names.iter().map(|name| pool.leaves(name, &full(0))).max();
-        pool.decide(&names[0], 64, class.unwrap(), false, &full(0))
+        let names = Names::of(&FileKey::default()).run(folio * 64, 64);
+        let class = pool.leave(names, &full(0));
+        pool.decide(&name(folio * 64), 64, class, false, &full(0))
     });
     let put = folios.filter(|verdict| matches!(verdict, Verdict::Put(_)));
     assert_eq!(put.count(), 10);
@@ -170,8 +197,7 @@ fn a_folio_is_proven_as_a_whole() {
     pool.prove(vec![0; 1024]);
     let mut class = |pages: std::ops::Range<u64>| {
         let first = name(pages.start);
-        let classes = pages.map(|page| pool.leaves(&name(page), &Pressure::default()));
-        let class = classes.max().unwrap();
+        let class = pool.leave(pages.map(name), &Pressure::default());
         pool.decide(&first, 16, class, false, &Pressure::default())
     };
     assert_eq!(class(20..21), Verdict::Put(Class::new(0)));
@@ -333,7 +359,7 @@ fn fifo_has_one_class() {
         pool.missed(&name(64), false);
         pool.missed(&name(128), false);
     }
-    assert!(pool.leaves(&name(64), &full(0)) > Class::LOWEST);
+    assert!(pool.leave([name(64)], &full(0)) > Class::LOWEST);
     pool.set_policy(Policy::Fifo);
     let verdict = pool.offered(&name(64), false, &full(0));
     assert_eq!(verdict, Verdict::Put(Class::LOWEST));

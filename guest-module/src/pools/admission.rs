@@ -15,7 +15,7 @@ use ddabi::key::{FileKey, PageKey};
 use ddabi::pool::SsdAdmit;
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{sketch, Admission, Class, Name, Policy, Pressure, Refusal, Verdict};
+use ddcore::policy::{sketch, Admission, Class, Name, Names, Policy, Pressure, Refusal, Verdict};
 use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
@@ -145,7 +145,7 @@ impl History {
 }
 
 /// Maximum number of pages whose reads are recorded at a time.
-const MAX_RECORDED: usize = 128;
+const MAX_RECORDED: u32 = 128;
 
 /// Returns an admission with the memory that its rule needs, and the size of that memory in bytes.
 /// Sleeps.
@@ -300,17 +300,17 @@ impl PoolAdmission {
         now: u64,
     ) -> Verdict {
         let pressure = self.pressure(now);
-        let first = name(file, index);
+        let first = Name::of(&PageKey { file: *file, index });
         let verdict = self.history.with(|history| {
-            let mut class = Class::LOWEST;
-            for at in index..index + u64::from(pages) {
-                let name = name(file, at);
-                class = class.max(history.admission.leaves(&name, &pressure));
-                if let Some(curve) = &mut history.curve {
+            let History {
+                admission, curve, ..
+            } = history;
+            let names = Names::of(file).run(index, pages).inspect(|name| {
+                if let Some(curve) = curve {
                     curve.left(name.page);
                 }
-            }
-            let admission = &mut history.admission;
+            });
+            let class = admission.leave(names, &pressure);
             admission.decide(&first, pages.into(), class, refaulted, &pressure)
         });
         let pages = u64::from(pages);
@@ -334,23 +334,29 @@ impl PoolAdmission {
         file: &FileKey,
         runs: impl Iterator<Item = (u64, u32, bool)>,
     ) {
-        let mut pages = runs.flat_map(|(index, pages, hit)| {
-            (index..index + u64::from(pages)).map(move |at| (at, hit))
+        let names = Names::of(file);
+        let parts = runs.flat_map(|(index, pages, hit)| {
+            let parts = (0..pages).step_by(MAX_RECORDED as usize);
+            parts.map(move |at| {
+                let rest = (pages - at).min(MAX_RECORDED);
+                (index + u64::from(at), rest, hit)
+            })
         });
-        let mut recorded = MAX_RECORDED;
-        // Each step holds the lock, with interrupts disabled.
-        while recorded == MAX_RECORDED {
-            recorded = self.history.with(|history| {
+        let mut parts = parts.peekable();
+        while parts.peek().is_some() {
+            // Each step holds the lock, with interrupts disabled.
+            self.history.with(|history| {
                 let mut recorded = 0;
-                for (at, hit) in pages.by_ref().take(MAX_RECORDED) {
-                    let name = name(file, at);
-                    history.admission.missed(&name, hit);
-                    if let Some(curve) = &mut history.curve {
-                        curve.read(name.page);
+                let fits = |recorded, pages| recorded + pages <= MAX_RECORDED;
+                while let Some((index, pages, hit)) = parts.next_if(|part| fits(recorded, part.1)) {
+                    recorded += pages;
+                    for name in names.run(index, pages) {
+                        history.admission.missed(&name, hit);
+                        if let Some(curve) = &mut history.curve {
+                            curve.read(name.page);
+                        }
                     }
-                    recorded += 1;
                 }
-                recorded
             });
         }
     }
@@ -407,8 +413,4 @@ impl PoolAdmission {
         });
         count
     }
-}
-
-fn name(file: &FileKey, index: u64) -> Name {
-    Name::of(&PageKey { file: *file, index })
 }
