@@ -38,16 +38,21 @@ pub(crate) struct Caller<'a> {
     pub(crate) session: &'a Registration,
 }
 
-/// A put, with the frames of those of its runs that were copied.
+/// A put, with the frames of those of its runs that were copied. Runs of one pool are copied in
+/// their order, but those of pools in the memory tier before those of pools in the SSD tier.
 struct Put<'a> {
     session: &'a Session,
-    copied: BTreeMap<(u64, u64, u32), Vec<Vec<u64>>>,
+    copied: BTreeMap<Name, Vec<Vec<u64>>>,
     stored: u64,
 }
 
+/// What identical runs have in common: the pool, the first frame, the first page, and the number of
+/// pages.
+type Name = (u32, u64, u64, u16);
+
 impl Put<'_> {
-    fn name(run: &Run) -> (u64, u64, u32) {
-        (run.gfn, run.index, run.pages.into())
+    fn name(run: &Run) -> Name {
+        (run.pool, run.gfn, run.index, run.pages)
     }
 }
 
