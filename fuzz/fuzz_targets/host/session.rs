@@ -118,11 +118,13 @@ impl Session {
             };
             if !is_stored {
                 // Copies from earlier runs of the call have been removed; copies from later runs
-                // may exist.
+                // may exist, which may also have got the places of this one.
                 let refused = frames.as_ref().map(|frames| frames[at]);
                 copies.retain(|copy| {
                     Some(copy.data) != refused
-                        || self.memory.is_live(copy.number) && copy.number & PLACED != 0
+                        || copy.number & PLACED != 0
+                            && self.memory.is_live(copy.number)
+                            && self.memory.data(copy.number) == copy.data
                 });
             }
             if copies.is_empty() {
