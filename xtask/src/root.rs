@@ -3,7 +3,9 @@
 //! Debian root directories, for building and for test machines.
 
 use std::{
+    fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -96,6 +98,21 @@ pub(crate) fn clean(packages: &str, dir: &Path) -> Result<()> {
     mmdebstrap(Variant::Important, suite.base(), &sources, &packages, dir)
 }
 
+/// Writes a script that runs a program of another root directory on the files of this machine.
+pub(crate) fn launcher(root: &Path, program: &str) -> Result<PathBuf> {
+    let directory = workspace::target().join("launcher");
+    fs::create_dir_all(&directory)?;
+    let path = directory.join(program);
+    let root = root.display();
+    let script = format!(
+        "#!/bin/sh\nexec '{root}/usr/lib64/ld-linux-x86-64.so.2' --library-path \
+         '{root}/usr/lib/x86_64-linux-gnu' '{root}/usr/bin/{program}' \"$@\"\n"
+    );
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
+
 /// A set of packages that a root has in any case.
 #[derive(Clone, Copy, Debug)]
 enum Variant {
@@ -135,8 +152,8 @@ fn mmdebstrap(
     dir: &Path,
 ) -> Result<()> {
     let log = workspace::target().join("log/mmdebstrap.log");
-    std::fs::create_dir_all(workspace::target().join("log"))?;
-    let file = std::fs::File::create(&log)?;
+    fs::create_dir_all(workspace::target().join("log"))?;
+    let file = fs::File::create(&log)?;
     let mut child = Command::new("mmdebstrap")
         .arg("--mode=root")
         .arg(format!("--variant={}", variant.name()))
