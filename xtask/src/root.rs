@@ -35,6 +35,10 @@ pub(crate) const DEBIAN: &str = "\
     conmon crun dbus dbus-user-session mariadb-server netavark nginx-light podman redis-server \
     sqlite3 systemd-sysv";
 
+/// Firmware with Secure Boot, the boot loaders that it accepts, and programs for their keys and
+/// disks.
+const SECURE_BOOT: &str = "grub-efi-amd64-signed mokutil mtools openssl ovmf shim-signed";
+
 /// Packages that build and check Debian packages. Crates ask for a newer compiler than the stable
 /// one.
 const DIST: &str = "\
@@ -59,6 +63,11 @@ pub(crate) fn run() -> Result<PathBuf> {
 /// Returns the root to build the emulator in.
 pub(crate) fn emulator() -> Result<PathBuf> {
     make("emulator", Suite::TrixieBackports, EMULATOR)
+}
+
+/// Returns the root with what a machine with Secure Boot needs.
+pub(crate) fn secure_boot() -> Result<PathBuf> {
+    make("secure-boot", Suite::TrixieBackports, SECURE_BOOT)
 }
 
 /// Returns the root to build packages in.
