@@ -57,6 +57,8 @@ pub(crate) struct Extras {
     pub(crate) selftests: bool,
     /// The file system exerciser, on the path.
     pub(crate) fsx: bool,
+    /// The program of the kernel's source that signs modules, on the path.
+    pub(crate) signer: bool,
     /// A host and a guest in which the packages are installed.
     pub(crate) installed: bool,
 }
@@ -67,6 +69,7 @@ impl Content {
         mutated: BTreeSet::new(),
         selftests: false,
         fsx: false,
+        signer: false,
         installed: false,
     });
 }
@@ -167,6 +170,9 @@ impl Ours {
             }
             if extras.fsx {
                 files.push((tools::fsx()?, "bin/fsx".to_owned()));
+            }
+            if extras.signer {
+                files.push((kernel.signer(), "bin/sign-file".to_owned()));
             }
             if extras.installed {
                 systems = Some(installed::systems()?);
