@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use ddlab::{Accel, Artifacts, Qemu};
+use ddlab::{Accel, Artifacts, Qemu, SecureBoot};
 use ddscenarios::Patches;
 
 use crate::{
@@ -57,6 +57,8 @@ pub(crate) struct Extras {
     pub(crate) selftests: bool,
     /// The file system exerciser, on the path.
     pub(crate) fsx: bool,
+    /// The program of the kernel's source that signs modules, on the path.
+    pub(crate) signer: bool,
     /// A host and a guest in which the packages are installed.
     pub(crate) installed: bool,
 }
@@ -67,6 +69,7 @@ impl Content {
         mutated: BTreeSet::new(),
         selftests: false,
         fsx: false,
+        signer: false,
         installed: false,
     });
 }
@@ -113,6 +116,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         debian,
         installed,
         prometheus: monitoring::prometheus,
+        secure_boot,
     })
 }
 
@@ -166,6 +170,9 @@ impl Ours {
             }
             if extras.fsx {
                 files.push((tools::fsx()?, "bin/fsx".to_owned()));
+            }
+            if extras.signer {
+                files.push((kernel.signer(), "bin/sign-file".to_owned()));
             }
             if extras.installed {
                 systems = Some(installed::systems()?);
@@ -283,13 +290,35 @@ fn make_debian(dir: &Path) -> Result<()> {
     let prepare = format!("{PREPARE_DEBIAN}rm -rf {superfluous}");
     let mut inside = Chroot::new(&staging).command("sh");
     progress::quiet(inside.args(["-euc", &prepare]), &log)?;
-    let builder = root::build(Suite::TrixieBackports)?;
-    let mut outside = Chroot::new(builder)
-        .bind(dir, "/image")
-        .command("mkfs.erofs");
-    outside.args(["--quiet", "/image/debian.erofs", "/image/staging"]);
-    progress::quiet(&mut outside, &log)?;
+    pack(&staging, dir)?;
     cache::remove(&staging)
+}
+
+/// Makes the image `debian.erofs` of a root directory, in the directory `dir`.
+fn pack(root: &Path, dir: &Path) -> Result<()> {
+    let log = workspace::target().join("log/debian-image.log");
+    let mut outside = Chroot::new(root::build(Suite::TrixieBackports)?)
+        .bind(dir, "/image")
+        .bind(root, "/staging")
+        .command("mkfs.erofs");
+    outside.args(["--quiet", "/image/debian.erofs", "/staging"]);
+    progress::quiet(&mut outside, &log)
+}
+
+/// Returns what a machine with Secure Boot starts from.
+fn secure_boot() -> Result<SecureBoot> {
+    let root = root::secure_boot()?;
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let layer = cache::entry("image", &name, |dir| {
+        progress::step("make the image with programs for Secure Boot", || {
+            pack(&root, dir)
+        })
+    })?;
+    Ok(SecureBoot {
+        mtools: root::launcher(&root, "mtools")?,
+        layer: layer.join("debian.erofs"),
+        root,
+    })
 }
 
 fn boot_modules(base: &Path) -> Result<Vec<PathBuf>> {

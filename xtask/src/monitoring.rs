@@ -4,12 +4,7 @@
 
 mod queries;
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Result, bail};
 
@@ -24,9 +19,11 @@ const DIRECTORY: &str = "packaging/monitoring";
 
 pub(crate) fn run(_: &Args) -> Result<bool> {
     package::install_missing()?;
-    let promtool = launcher(&root::monitoring()?, "promtool")?;
+    let promtool = root::launcher(&root::monitoring()?, "promtool")?;
     let prometheus = prometheus()?;
-    let queries = workspace::target().join("monitoring/queries.yml");
+    let directory = workspace::target().join("monitoring");
+    fs::create_dir_all(&directory)?;
+    let queries = directory.join("queries.yml");
     fs::write(&queries, queries::as_rules()?)?;
     let queries = queries.display().to_string();
     let mut failed = Vec::new();
@@ -64,22 +61,7 @@ pub(crate) fn run(_: &Args) -> Result<bool> {
 
 /// Returns a program that runs Debian's Prometheus on this machine's files.
 pub(crate) fn prometheus() -> Result<PathBuf> {
-    launcher(&root::monitoring()?, "prometheus")
-}
-
-/// Writes a script that runs a program of another root directory on the files of this machine.
-fn launcher(root: &Path, program: &str) -> Result<PathBuf> {
-    let directory = workspace::target().join("monitoring");
-    fs::create_dir_all(&directory)?;
-    let path = directory.join(program);
-    let root = root.display();
-    let script = format!(
-        "#!/bin/sh\nexec '{root}/usr/lib64/ld-linux-x86-64.so.2' --library-path \
-         '{root}/usr/lib/x86_64-linux-gnu' '{root}/usr/bin/{program}' \"$@\"\n"
-    );
-    fs::write(&path, script)?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-    Ok(path)
+    root::launcher(&root::monitoring()?, "prometheus")
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 //! Debian root directories, for building and for test machines.
 
 use std::{
+    fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -33,6 +35,10 @@ pub(crate) const DEBIAN: &str = "\
     conmon crun dbus dbus-user-session mariadb-server netavark nginx-light podman redis-server \
     sqlite3 systemd-sysv";
 
+/// Firmware with Secure Boot, the boot loaders that it accepts, and programs for their keys and
+/// disks.
+const SECURE_BOOT: &str = "grub-efi-amd64-signed mokutil mtools openssl ovmf shim-signed";
+
 /// Packages that build and check Debian packages. Crates ask for a newer compiler than the stable
 /// one.
 const DIST: &str = "\
@@ -57,6 +63,11 @@ pub(crate) fn run() -> Result<PathBuf> {
 /// Returns the root to build the emulator in.
 pub(crate) fn emulator() -> Result<PathBuf> {
     make("emulator", Suite::TrixieBackports, EMULATOR)
+}
+
+/// Returns the root with what a machine with Secure Boot needs.
+pub(crate) fn secure_boot() -> Result<PathBuf> {
+    make("secure-boot", Suite::TrixieBackports, SECURE_BOOT)
 }
 
 /// Returns the root to build packages in.
@@ -94,6 +105,21 @@ pub(crate) fn clean(packages: &str, dir: &Path) -> Result<()> {
     let sources = suite.stable_sources(&mirror::find()?);
     let packages = packages.replace(' ', ",");
     mmdebstrap(Variant::Important, suite.base(), &sources, &packages, dir)
+}
+
+/// Writes a script that runs a program of another root directory on the files of this machine.
+pub(crate) fn launcher(root: &Path, program: &str) -> Result<PathBuf> {
+    let directory = workspace::target().join("launcher");
+    fs::create_dir_all(&directory)?;
+    let path = directory.join(program);
+    let root = root.display();
+    let script = format!(
+        "#!/bin/sh\nexec '{root}/usr/lib64/ld-linux-x86-64.so.2' --library-path \
+         '{root}/usr/lib/x86_64-linux-gnu' '{root}/usr/bin/{program}' \"$@\"\n"
+    );
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
 }
 
 /// A set of packages that a root has in any case.
@@ -135,8 +161,8 @@ fn mmdebstrap(
     dir: &Path,
 ) -> Result<()> {
     let log = workspace::target().join("log/mmdebstrap.log");
-    std::fs::create_dir_all(workspace::target().join("log"))?;
-    let file = std::fs::File::create(&log)?;
+    fs::create_dir_all(workspace::target().join("log"))?;
+    let file = fs::File::create(&log)?;
     let mut child = Command::new("mmdebstrap")
         .arg("--mode=root")
         .arg(format!("--variant={}", variant.name()))

@@ -80,6 +80,11 @@ impl Kernel {
         found.with_context(|| format!("the packages of {name} have no kernel image"))
     }
 
+    /// Returns the program that signs modules.
+    pub(crate) fn signer(&self) -> PathBuf {
+        self.dir.join("tree/scripts/sign-file")
+    }
+
     /// Returns arguments of `make` that make builds agree with the stock kernel's.
     pub(crate) fn make_arguments(&self) -> Result<Vec<String>> {
         make_arguments(&self.release, &self.dir)

@@ -122,6 +122,18 @@ fn a_sick_guest() {
     assert_snapshot!(world.run("doctor"));
 }
 
+/// A module that was loaded before signatures were enforced may be refused the next time.
+#[test]
+fn signatures_matter_unless_that_of_the_module_was_accepted() {
+    let world = healthy_host();
+    world.file("/sys/module/module/parameters/sig_enforce", "Y\n");
+    for (taint, verdict) in [("O", "ok"), ("OE", "warn")] {
+        world.file("/sys/module/doubledecker_host/taint", &format!("{taint}\n"));
+        let out = world.outcome("doctor").out;
+        assert!(out.contains(&format!("{verdict:<4}  signatures")), "{out}");
+    }
+}
+
 /// Livepatches matter where they replace what the modules divert.
 #[test]
 fn livepatched_functions() {

@@ -41,6 +41,20 @@ pub struct Artifacts {
     pub installed: Option<Installed>,
     /// Makes a program that runs Debian's Prometheus on this machine, if it does not exist yet.
     pub prometheus: fn() -> Result<PathBuf>,
+    /// Makes what a machine with Secure Boot starts from, if it does not exist yet.
+    pub secure_boot: fn() -> Result<SecureBoot>,
+}
+
+/// What a machine with Secure Boot starts from.
+#[derive(Clone, Debug)]
+pub struct SecureBoot {
+    /// Root directory with the firmware, and with the boot loaders as Debian signs them.
+    pub root: PathBuf,
+    /// Read-only image of this directory, a layer over [`Artifacts::root`]: it has the programs
+    /// `mokutil` and `openssl`.
+    pub layer: PathBuf,
+    /// Its program `mtools`, which runs on this machine.
+    pub mtools: PathBuf,
 }
 
 /// A host and a guest in which the project's packages are installed.

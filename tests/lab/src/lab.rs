@@ -2,6 +2,7 @@
 
 //! A KVM host under test.
 
+mod firmware;
 mod restart;
 
 use std::{
@@ -21,7 +22,7 @@ use regex::Regex;
 
 use crate::{
     accel::Accel,
-    artifacts::{Artifacts, Installed},
+    artifacts::{Artifacts, Installed, SecureBoot},
     disk::{self, Disk, DiskConfig, Slot, Throttle},
     guest::{Guest, GuestConfig, INSTALLED_ARGS, INSTALLED_GUEST},
     link::Link,
@@ -89,6 +90,8 @@ pub struct LabConfig {
     /// Systems in which the project's packages are installed: L1's own, and that of a guest. Both
     /// keep the changes of their disks over reboots, until the lab ends.
     pub installed: Option<Installed>,
+    /// What L1 starts from if it has Secure Boot.
+    pub secure_boot: Option<SecureBoot>,
     /// Additional arguments of L1's kernel.
     pub kernel_args: Vec<String>,
     /// Whether another host can be booted beside L1 (see [`Lab::boot_beside`]).
@@ -111,6 +114,7 @@ impl LabConfig {
             count_instructions: false,
             debian: None,
             installed: None,
+            secure_boot: None,
             kernel_args: Vec::new(),
             wired: false,
         }
@@ -119,6 +123,10 @@ impl LabConfig {
     fn argv(&self, work: &Path, beside: Option<&Path>) -> Vec<String> {
         let mut argv = self.artifacts.qemu.argv();
         argv.extend(self.machine());
+        argv.extend(match &self.secure_boot {
+            Some(from) => firmware::arguments(from, work),
+            None => self.direct_boot(),
+        });
         let wire = self.wired.then(|| wire::arguments(work, beside));
         let work = work.display();
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
@@ -136,13 +144,6 @@ impl LabConfig {
         }
         // The kernel warns about processors that share a cache and are on different nodes.
         pair("-smp", format!("{},sockets={}", self.vcpus, self.nodes));
-        let (kernel, initrd) = match &self.installed {
-            Some(Installed { host, .. }) => (&host.kernel, &host.initrd),
-            None => (&self.artifacts.kernel, &self.artifacts.initrd),
-        };
-        pair("-kernel", kernel.display().to_string());
-        pair("-initrd", initrd.display().to_string());
-        pair("-append", self.command_line());
         pair(
             "-serial",
             format!("file:{}/l1.console.log", self.dir.display()),
@@ -198,6 +199,22 @@ impl LabConfig {
         }
         argv.extend(wire.into_iter().flatten());
         argv
+    }
+
+    fn direct_boot(&self) -> Vec<String> {
+        let (kernel, initrd) = match &self.installed {
+            Some(Installed { host, .. }) => (&host.kernel, &host.initrd),
+            None => (&self.artifacts.kernel, &self.artifacts.initrd),
+        };
+        let (kernel, initrd) = (kernel.display(), initrd.display());
+        vec![
+            "-kernel".to_owned(),
+            kernel.to_string(),
+            "-initrd".to_owned(),
+            initrd.to_string(),
+            "-append".to_owned(),
+            self.command_line(),
+        ]
     }
 
     /// Returns the images with their names and modes. QEMU writes the changes of a snapshot to a
@@ -348,6 +365,9 @@ impl Lab {
                 None => fs::File::create(work.slot(slot))?.set_len(config.slot_mib << 20)?,
             }
         }
+        if let Some(from) = &config.secure_boot {
+            firmware::furnish(&config, from, work.path())?;
+        }
         let other = beside.map(|other| other.work.path());
         let emulator = start_emulator(&config, work.path(), other)?;
         let vitals = Arc::new(Vitals::new(
@@ -364,6 +384,10 @@ impl Lab {
             Some(_) => DEBIAN_PATIENCE,
             None => BOOT_PATIENCE,
         });
+        if config.secure_boot.is_some() {
+            // The firmware would read the request from the agent's port.
+            restart::has_booted(&vitals, 0).context(Unresponsive)?;
+        }
         host.ping().context(Unresponsive)?;
         vitals.set_patience(Patience::default());
         load_kvm(&host)?;

@@ -32,7 +32,7 @@ mod wire;
 mod work;
 
 pub use accel::Accel;
-pub use artifacts::{Artifacts, Installation, Installed, Qemu};
+pub use artifacts::{Artifacts, Installation, Installed, Qemu, SecureBoot};
 pub use command::Command;
 pub use content::FileSpec;
 pub use ddagent::{

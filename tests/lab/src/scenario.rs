@@ -217,6 +217,29 @@ impl Context {
         Ok(lab)
     }
 
+    /// Boots a lab in which L1 starts with Secure Boot, by Debian's signed boot loaders and with
+    /// Debian's signed kernel, in place of the shared one. Keys are added with [`Lab::enrol`]. The
+    /// scenario must end this lab, because others load modules without a signature.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the boot loaders cannot be installed, or the lab does not boot.
+    pub fn secure_boot_lab(&mut self) -> Result<&Lab> {
+        let secure_boot = (self.artifacts.secure_boot)()?;
+        let config = LabConfig {
+            debian: Some(secure_boot.layer.clone()),
+            // On a busy machine the kernel may miss the interrupts with which it tests its timer.
+            kernel_args: ["dd.debian=layer", "no_timer_check"]
+                .map(str::to_owned)
+                .to_vec(),
+            secure_boot: Some(secure_boot),
+            // A reboot is not repeated if it stops at the second processor, as a boot is.
+            vcpus: 1,
+            ..self.lab_config()
+        };
+        self.fresh_lab(config)
+    }
+
     /// Returns a program that runs Prometheus on this machine, which is the test runner.
     ///
     /// # Errors
@@ -399,6 +422,7 @@ mod tests {
             debian: || Ok(PathBuf::new()),
             installed: None,
             prometheus: || Ok(PathBuf::new()),
+            secure_boot: || anyhow::bail!("none"),
         };
         Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {
             name: "fake",

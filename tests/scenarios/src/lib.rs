@@ -48,6 +48,7 @@ mod recorders;
 mod refused;
 mod rootless;
 mod scarce;
+mod secure_boot;
 mod selftests;
 mod service;
 mod share;
@@ -117,6 +118,7 @@ pub fn by_name() -> &'static [Scenario] {
         path::PATH,
         nodes::NODES,
         refused::REFUSED,
+        secure_boot::SECURE_BOOT,
         overhead::OVERHEAD,
         offload::OFFLOAD,
         skew::SKEW,

@@ -142,7 +142,7 @@ fn host_is_refused(stage: &Stage<'_>) -> Result<()> {
 }
 
 /// Checks that the kernel log has these words, and only once.
-fn says(machine: &Machine, words: &str) -> Result<()> {
+pub(crate) fn says(machine: &Machine, words: &str) -> Result<()> {
     let log = machine.exec_ok(["dmesg", "-c"])?;
     ensure!(
         log.contains(words),

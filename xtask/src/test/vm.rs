@@ -33,6 +33,8 @@ const MAX_LABS: usize = 4;
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.
 const NEED_FSX: [&str; 1] = ["tools"];
+/// Scenarios that sign modules.
+const NEED_SIGNER: [&str; 1] = ["secure-boot"];
 /// Scenarios that boot systems in which the packages are installed.
 const NEED_INSTALLED: [&str; 1] = ["installed"];
 
@@ -156,6 +158,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             mutated,
             selftests: need(&NEED_SELFTESTS),
             fsx: need(&NEED_FSX),
+            signer: need(&NEED_SIGNER),
             installed: need(&NEED_INSTALLED),
         }),
     };

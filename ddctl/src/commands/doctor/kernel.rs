@@ -245,7 +245,20 @@ fn signatures(examination: &mut Examination<'_>) {
     let locked = ["[integrity]", "[confidentiality]"]
         .iter()
         .any(|level| lockdown.contains(level));
-    if enforced.trim() == "Y" || locked {
+    if enforced.trim() != "Y" && !locked {
+        return;
+    }
+    let taint = examination.read(&format!(
+        "/sys/module/doubledecker_{}/taint",
+        examination.side
+    ));
+    // A module whose signature the kernel did not accept has the flag E.
+    if taint.contains('O') && !taint.contains('E') {
+        examination.ok(
+            "signatures",
+            "this kernel loads only signed modules, and accepted the signature of this one",
+        );
+    } else {
         examination.warn(
             "signatures",
             "this kernel loads only signed modules (lockdown or module.sig_enforce)",

@@ -8,6 +8,7 @@ use ddagent::qmp;
 use super::{Lab, load_kvm};
 use crate::{
     guest::restart::{REBOOT, UP},
+    vitals::Vitals,
     wait,
 };
 
@@ -27,13 +28,17 @@ impl Lab {
         // The current kernel has booted, even if its message is not in the file yet.
         let before = vitals.count(None, UP).max(1);
         how()?;
-        wait::until_within(REBOOT, "L1 runs another kernel", || {
-            vitals.check(None)?;
-            Ok((vitals.count(None, UP) > before).then_some(()))
-        })
-        .context("L1 starts again")?;
+        has_booted(vitals, before).context("L1 starts again")?;
         vitals.born(None);
         self.host.ping()?;
         load_kvm(&self.host)
     }
+}
+
+/// Waits until L1 runs a kernel, after the first `before` ones in its console.
+pub(super) fn has_booted(vitals: &Vitals, before: usize) -> Result<()> {
+    wait::until_within(REBOOT, "L1 runs another kernel", || {
+        vitals.check(None)?;
+        Ok((vitals.count(None, UP) > before).then_some(()))
+    })
 }
