@@ -40,10 +40,11 @@ impl Latencies {
         self.0.iter().map(|(us, count)| (*us, *count)).collect()
     }
 
-    /// Returns the latency that 99 % do not exceed, or `None` without requests.
-    pub(crate) fn p99_us(&self) -> Option<u64> {
+    /// Returns the latency that this percentage of the requests do not exceed, or `None` without
+    /// requests.
+    pub(crate) fn percentile_us(&self, percent: u64) -> Option<u64> {
         let requests: u64 = self.0.values().sum();
-        let rank = (requests * 99).div_ceil(100);
+        let rank = (requests * percent).div_ceil(100);
         let mut seen = 0;
         let reaches = |(us, count): (&u64, &u64)| {
             seen += count;
@@ -67,6 +68,7 @@ mod tests {
             bytes_read: 0,
             bytes_written: 0,
             storage_bytes_read: 0,
+            idle: 0.0,
             latency_us: (!counts.is_empty()).then(|| Latency {
                 p50: 0,
                 p95: 0,
@@ -81,10 +83,13 @@ mod tests {
     fn percentiles_are_of_all_requests() {
         // A slow second has few requests; the mean of the seconds' percentiles would be 45,500.
         let seconds = [second(&[(1_000, 990)]), second(&[(90_000, 10)])];
-        assert_eq!(Latencies::of(seconds.iter()).p99_us(), Some(1_000));
+        assert_eq!(Latencies::of(seconds.iter()).percentile_us(99), Some(1_000));
         let seconds = [second(&[(1_000, 989)]), second(&[(90_000, 11)])];
-        assert_eq!(Latencies::of(seconds.iter()).p99_us(), Some(90_000));
-        assert_eq!(Latencies::of(std::iter::empty()).p99_us(), None);
+        assert_eq!(
+            Latencies::of(seconds.iter()).percentile_us(99),
+            Some(90_000)
+        );
+        assert_eq!(Latencies::of(std::iter::empty()).percentile_us(99), None);
     }
 
     #[test]
@@ -95,6 +100,9 @@ mod tests {
             second(&[]),
             second(&[(2_100_000, 1)]),
         ];
-        assert_eq!(Latencies::of(seconds.iter()).p99_us(), Some(2_000_000));
+        assert_eq!(
+            Latencies::of(seconds.iter()).percentile_us(99),
+            Some(2_000_000)
+        );
     }
 }

@@ -94,6 +94,12 @@ pub(crate) struct Figures {
     pub(crate) hit_ratio: Option<f64>,
     /// Exits for each page put or requested.
     pub(crate) exits_per_page: Option<f64>,
+    /// Median latency.
+    pub(crate) p50_ms: Option<f64>,
+    /// KiB that the container read from its disk in a second.
+    pub(crate) disk_kib_per_s: Option<f64>,
+    /// Fraction of the time for which the processors of its VM were idle.
+    pub(crate) idle: Option<f64>,
 }
 
 impl Share {
@@ -152,9 +158,12 @@ impl ContainerTrack {
         let stored_pages = stored as f64 / PAGE_SIZE as f64;
         Figures {
             operations_per_s: ratio(operations as f64, seconds).unwrap_or(0.0),
-            p99_ms: latencies.p99_us().map(|us| us as f64 / 1000.0),
+            p99_ms: latencies.percentile_us(99).map(|us| us as f64 / 1000.0),
             hit_ratio: ratio(hits, hits + stored_pages),
             exits_per_page: ratio(calls, pages),
+            p50_ms: latencies.percentile_us(50).map(|us| us as f64 / 1000.0),
+            disk_kib_per_s: ratio(stored as f64 / 1024.0, seconds),
+            idle: ratio(work.iter().map(|one| one.idle * one.seconds).sum(), seconds),
         }
     }
 
@@ -232,6 +241,7 @@ pub(crate) fn sample() -> Recording {
                     bytes_read: 0,
                     bytes_written: 0,
                     storage_bytes_read: 4096,
+                    idle: 0.25,
                     latency_us: None,
                 },
             })
@@ -297,6 +307,7 @@ mod tests {
                 bytes_read: 0,
                 bytes_written: 0,
                 storage_bytes_read: storage_pages * PAGE_SIZE as u64,
+                idle: 0.0,
                 latency_us: Some(Latency {
                     p50: 1,
                     p95: 2,
@@ -330,6 +341,8 @@ mod tests {
         assert_eq!(figures.operations_per_s, 150.0);
         // The two slow ones are less than one request in a hundred.
         assert_eq!(figures.p99_ms, Some(0.001));
+        assert_eq!(figures.p50_ms, Some(0.001));
+        assert_eq!(figures.disk_kib_per_s, Some(60.0));
         assert_eq!(figures.hit_ratio, Some(0.7));
         assert_eq!(figures.exits_per_page, Some(0.1));
         assert_eq!(track.over((5.0, 6.0)).hit_ratio, None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Time and storage traffic of a run, in intervals.
+//! Time, storage traffic and idle processors of a run, in intervals.
 
 use std::{
     fs,
@@ -18,15 +18,25 @@ pub(crate) struct Clock {
     interval: Duration,
     last: Instant,
     next: Instant,
-    storage_start: u64,
-    storage_last: u64,
+    used_start: Used,
+    used_last: Used,
+}
+
+/// What was used since the process or the machine started.
+#[derive(Clone, Copy)]
+struct Used {
+    /// Bytes that the kernel read from storage for this process.
+    storage: u64,
+    /// Time of all processors, and the part in which they were idle, in ticks.
+    ticks: u64,
+    idle: u64,
 }
 
 impl Clock {
     /// Starts the first interval.
     pub(crate) fn start(end: End, interval: Duration) -> Result<Self> {
         let start = Instant::now();
-        let storage = storage_bytes_read()?;
+        let used = Used::now()?;
         Ok(Self {
             start,
             end: match end {
@@ -36,8 +46,8 @@ impl Clock {
             interval,
             last: start,
             next: start + interval,
-            storage_start: storage,
-            storage_last: storage,
+            used_start: used,
+            used_last: used,
         })
     }
 
@@ -60,10 +70,10 @@ impl Clock {
     /// Ends an interval, whose counts are in `tally`.
     pub(crate) fn interval(&mut self, tally: &Tally) -> Result<Interval> {
         let now = Instant::now();
-        let storage = storage_bytes_read()?;
-        let line = self.line(tally, now, self.last, storage - self.storage_last);
+        let used = Used::now()?;
+        let line = self.line(tally, now, self.last, used.since(&self.used_last));
         self.last = now;
-        self.storage_last = storage;
+        self.used_last = used;
         while self.next <= now {
             self.next += self.interval;
         }
@@ -72,31 +82,79 @@ impl Clock {
 
     /// Returns the counts of the whole run until the end of the last interval.
     pub(crate) fn summary(&self, tally: &Tally) -> Result<Interval> {
-        let storage = storage_bytes_read()?;
-        Ok(self.line(tally, self.last, self.start, storage - self.storage_start))
+        let used = Used::now()?.since(&self.used_start);
+        Ok(self.line(tally, self.last, self.start, used))
     }
 
-    fn line(&self, tally: &Tally, now: Instant, since: Instant, storage: u64) -> Interval {
+    fn line(&self, tally: &Tally, now: Instant, since: Instant, used: Used) -> Interval {
         Interval {
             elapsed: (now - self.start).as_secs_f64(),
             seconds: (now - since).as_secs_f64(),
             operations: tally.operations,
             bytes_read: tally.bytes_read,
             bytes_written: tally.bytes_written,
-            storage_bytes_read: storage,
+            storage_bytes_read: used.storage,
+            idle: match used.ticks {
+                0 => 0.0,
+                ticks => used.idle as f64 / ticks as f64,
+            },
             latency_us: tally.latency(),
         }
     }
 }
 
-/// Returns the bytes that the kernel read from storage for this process.
-fn storage_bytes_read() -> Result<u64> {
-    let path = "/proc/self/io";
+impl Used {
+    fn now() -> Result<Self> {
+        let storage = read("/proc/self/io", |text| {
+            let mut lines = text.lines();
+            let value = lines.find_map(|line| line.strip_prefix("read_bytes: "))?;
+            value.trim().parse().ok()
+        })?;
+        let (ticks, idle) = read("/proc/stat", processors)?;
+        Ok(Self {
+            storage,
+            ticks,
+            idle,
+        })
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        // The kernel's idle times may decrease a little.
+        Self {
+            storage: self.storage.saturating_sub(before.storage),
+            ticks: self.ticks.saturating_sub(before.ticks),
+            idle: self.idle.saturating_sub(before.idle),
+        }
+    }
+}
+
+fn read<T>(path: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-    let value = text
+    parse(&text).with_context(|| format!("{path} has another format"))
+}
+
+/// Returns the time of all processors, and the part in which they were idle or only waited for
+/// storage.
+fn processors(text: &str) -> Option<(u64, u64)> {
+    let words = text
         .lines()
-        .find_map(|line| line.strip_prefix("read_bytes: "));
-    value
-        .and_then(|value| value.trim().parse().ok())
-        .with_context(|| format!("{path} has no read_bytes"))
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace();
+    // The times of guests, which follow these, are a part of the first ones.
+    let times: Vec<u64> = words.map_while(|word| word.parse().ok()).take(8).collect();
+    (times.len() == 8).then(|| (times.iter().sum(), times[3] + times[4]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_processors_are_those_that_run_nothing() {
+        let text = "cpu  1 2 3 40 50 6 7 8 900 1000\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        assert_eq!(processors(text), Some((117, 90)));
+        assert_eq!(processors("cpu  1 2 3"), None);
+        assert_eq!(processors(""), None);
+    }
 }

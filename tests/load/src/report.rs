@@ -42,6 +42,8 @@ pub struct Interval {
     pub bytes_written: u64,
     /// Bytes read from storage for this process, including read-ahead.
     pub storage_bytes_read: u64,
+    /// Part of the period for which the machine's processors were idle, 0 to 1.
+    pub idle: f64,
     /// Latency of requests in microseconds; `None` without requests.
     pub latency_us: Option<Latency>,
 }
@@ -89,6 +91,7 @@ mod tests {
             bytes_read: 8,
             bytes_written: 0,
             storage_bytes_read: 4096,
+            idle: 0.5,
             latency_us: None,
         });
         let text = serde_json::to_string(&line).unwrap();

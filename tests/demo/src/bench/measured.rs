@@ -231,6 +231,7 @@ mod tests {
                 bytes_read: pages * PAGE_SIZE as u64,
                 bytes_written: 0,
                 storage_bytes_read: 0,
+                idle: 0.0,
                 latency_us: None,
             },
         };

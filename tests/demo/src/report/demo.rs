@@ -53,6 +53,13 @@ pub(crate) fn demo_page(outcome: &Outcome) -> Markup {
             " s of a phase. A second without an answered request counts as one request that took as "
             "long as the load went without an answer."
         }
+        p {
+            "A request whose pages the host has does not wait for the disk. It still waits for a "
+            "processor of its VM, and the more requests are served, the less these are idle. "
+            "Therefore the median falls, and the slowest requests may take longer than those that "
+            "only wait for the disk. The table shows what the containers read from their disks, and "
+            "how long the processors of their VMs are idle; both are emulated and slow."
+        }
         (latencies(outcome))
         @for experiment in &outcome.experiments {
             (experiment.section())
@@ -169,7 +176,7 @@ fn latencies(outcome: &Outcome) -> Markup {
                 name: name.to_owned(),
                 colour,
                 counts: latencies.counts(),
-                p99_us: latencies.p99_us(),
+                p99_us: latencies.percentile_us(99),
             })
         });
         Spread {
@@ -192,9 +199,12 @@ fn figures(outcome: &Outcome) -> Markup {
         "container",
         "phase",
         "requests/s",
+        "median (ms)",
         "p99 (ms)",
         "pages from the host (%)",
         "exits per page",
+        "from disk (KiB/s)",
+        "processors idle (%)",
     ];
     let row = |container: &ContainerResult, phase: &'static str| {
         let figures = container.figures(phase)?;
@@ -203,9 +213,12 @@ fn figures(outcome: &Outcome) -> Markup {
             Cell::text(html! { strong { (name) } }),
             Cell::text(phase),
             Cell::right(number(Some(figures.operations_per_s), 0)),
+            Cell::right(number(figures.p50_ms, 1)),
             Cell::right(number(figures.p99_ms, 1)),
             Cell::right(number(figures.hit_ratio.map(|ratio| ratio * 100.0), 1)),
             Cell::right(number(figures.exits_per_page, 3)),
+            Cell::right(number(figures.disk_kib_per_s, 0)),
+            Cell::right(number(figures.idle.map(|idle| idle * 100.0), 0)),
         ])
     };
     let containers = outcome.containers.iter();
