@@ -134,9 +134,9 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
     ))
 }
 
-/// Files of a filesystem are cached after its module was at more addresses than the guest module can
-/// remember. Other modules take a part of the memory that it had before. The checked kernels have
-/// the filesystems built in, so that there is nothing to load.
+/// Files of a filesystem are cached after its module was at more addresses than the guest module
+/// can remember. Other modules take a part of the memory that it had before. The checked kernels
+/// have the filesystems built in, so that there is nothing to load.
 pub(super) fn reloaded(guest: &Guest, disk: &Disk) -> Result<()> {
     let largest_first = "find /lib/modules/*/kernel/fs/nls -name '*.ko*' -printf '%s %f\n' | \
                          sort -rn | sed 's/.* //; s/\\..*//'";
