@@ -19,12 +19,10 @@ const READING: &str = "/run/reading";
 /// Weights of the two containers in the SSD tier.
 const WEIGHTS: [u32; 2] = [100, 300];
 
-/// Pages that the containers write together before they are compared: those of two seconds of the
-/// write budget of [`super::hybrid`].
-const FIRST: u64 = 1 << 9;
-
-/// Pages that they write together while they are compared: those of 16 seconds.
-const ENOUGH: u64 = 1 << 12;
+/// Seconds of the write budget that the containers use up together before they are compared, and
+/// while they are.
+const FIRST_S: u64 = 2;
+const COMPARED_S: u64 = 16;
 
 /// Enrols the container of a file. Its pages go to the device when they leave the guest again, and
 /// not the first time.
@@ -81,8 +79,14 @@ pub(super) fn admits(host: &Machine, guest: &Guest, file: &FileSpec) -> Result<T
     ))
 }
 
-/// Two containers write as much as they may. The device has a write budget.
-pub(super) fn divides(host: &Machine, guest: &Guest, files: [&FileSpec; 2]) -> Result<Target> {
+/// Two containers write as much as they may. The device has a write budget of `budget` pages a
+/// second.
+pub(super) fn divides(
+    host: &Machine,
+    guest: &Guest,
+    files: [&FileSpec; 2],
+    budget: u64,
+) -> Result<Target> {
     for (file, weight) in files.into_iter().zip(WEIGHTS) {
         let name = &file.path;
         let store = format!("container set-store {name} ssd --ssd-admit all");
@@ -116,8 +120,8 @@ pub(super) fn divides(host: &Machine, guest: &Guest, files: [&FileSpec; 2]) -> R
         })
     };
     // The first seconds are divided by chance: a budget that was not used may be used at once.
-    written(put()?, FIRST)?;
-    let written = written(put()?, ENOUGH)?;
+    written(put()?, FIRST_S * budget)?;
+    let written = written(put()?, COMPARED_S * budget)?;
     guest.run_ok(&Command::new(["rm", READING]))?;
     for mut reader in readers {
         reader.wait()?;

@@ -110,8 +110,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     // No more is written than the budget allows. Pages that the device does not take are evicted.
     set_store(&guest, &file.path, "hybrid")?;
     ddctl::run(host, "set-capacity 16M")?;
-    let budget = format!("ssd set {} --write-budget 1M", device.path());
-    ddctl::run(host, &budget)?;
+    let set_budget = |pages: u64| {
+        let (path, kib) = (device.path(), pages * 4);
+        ddctl::run(host, &format!("ssd set {path} --write-budget {kib}K"))
+    };
+    set_budget(BUDGET)?;
     let (before, start) = (device.stats(host)?, Instant::now());
     read(&guest, &file)?;
     read(&guest, &file)?;
@@ -126,12 +129,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         "{written} pages were written in {time:?}, more than the allowed {allowed}"
     );
     after.check_reads()?;
-    if host.checks_itself() {
-        // Readers on such a kernel are too slow to use up the budget.
-        let budget = format!("ssd set {} --write-budget 128K", device.path());
-        ddctl::run(host, &budget)?;
-    }
-    let divided = endurance::divides(host, &guest, [&file, &other])?;
+    // Readers on a kernel that checks itself are too slow to use up the budget.
+    let budget = BUDGET / if host.checks_itself() { 8 } else { 1 };
+    set_budget(budget)?;
+    let divided = endurance::divides(host, &guest, [&file, &other], budget)?;
     ddctl::run(host, &format!("ssd remove {}", device.path()))?;
     read(&guest, &file)?;
     accounting::check(host)?;
