@@ -21,8 +21,11 @@ const TURNS: u64 = 4;
 const PART: u64 = 16 << 20;
 /// Number of pages that are read one by one in a turn. They are not read again.
 const SINGLE: u64 = 2048;
-/// The work whose pages must not be reclaimed.
-const CACHED: &str = "a page that is read from the page cache";
+/// The works whose pages are reclaimed. In the other ones, tasks would reclaim what these leave.
+const RECLAIMED: [&str; 2] = [
+    "a page of a file that is scanned once",
+    "a page that is read by itself, and once",
+];
 /// Size of the file that stays in the page cache.
 const KEPT: u64 = 4 << 20;
 const READER: &str = "reader";
@@ -60,18 +63,18 @@ fn works() -> [Work; 5] {
         most,
         units,
         readahead_kib,
-        limited: name != CACHED,
+        limited: RECLAIMED.contains(&name),
         program,
     };
     [
         work(
-            "a page of a file that is scanned once",
+            RECLAIMED[0],
             (8000.0, PART >> 12),
             128,
             format!("slurp(file(q(<), q(scanned)), TURN * {PART}, {PART}, 131072)"),
         ),
         work(
-            "a page that is read by itself, and once",
+            RECLAIMED[1],
             (9000.0, SINGLE),
             0,
             format!(
@@ -81,7 +84,7 @@ fn works() -> [Work; 5] {
             ),
         ),
         work(
-            CACHED,
+            "a page that is read from the page cache",
             (300.0, (8 * KEPT) >> 12),
             128,
             format!("my $f = file(q(<), q(kept)); {WARM} slurp($f, 0, 4 << 20, 4096) for 1..8"),
