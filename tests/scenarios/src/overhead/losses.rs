@@ -21,6 +21,9 @@ const TURNS: u64 = 4;
 const PART: u64 = 16 << 20;
 /// Number of pages that are read one by one in a turn. They are not read again.
 const SINGLE: u64 = 2048;
+/// Pages that are read in the same way before, which fill the memory of the reader, so that a work
+/// reclaims its own pages, and not those of another one.
+const BEFORE: u64 = 4096;
 /// The works whose pages are reclaimed. In the other ones, tasks would reclaim what these leave.
 const RECLAIMED: [&str; 2] = [
     "a page of a file that is scanned once",
@@ -71,16 +74,21 @@ fn works() -> [Work; 5] {
             RECLAIMED[0],
             (8000.0, PART >> 12),
             128,
-            format!("slurp(file(q(<), q(scanned)), TURN * {PART}, {PART}, 131072)"),
+            format!(
+                "my $f = file(q(<), q(scanned)); my $at = TURN * ({PART} + {BEFORE} * 4096); \
+                 slurp($f, $at, {BEFORE} * 4096, 131072); $before = busy(); \
+                 slurp($f, $at + {BEFORE} * 4096, {PART}, 131072)"
+            ),
         ),
         work(
             RECLAIMED[1],
             (9000.0, SINGLE),
             0,
             format!(
-                "my $f = file(q(<), q(single)); \
-                 slurp($f, (TURN * {SINGLE} + $_ * 1367 % {SINGLE}) << 12, 4096, 4096) \
-                 for 0..{SINGLE} - 1"
+                "my $f = file(q(<), q(single)); my $at = TURN * ({SINGLE} + {BEFORE}); \
+                 slurp($f, ($at + $_ * 1367 % {BEFORE}) << 12, 4096, 4096) for 0..{BEFORE} - 1; \
+                 $at += {BEFORE}; $before = busy(); \
+                 slurp($f, ($at + $_ * 1367 % {SINGLE}) << 12, 4096, 4096) for 0..{SINGLE} - 1"
             ),
         ),
         work(
@@ -111,8 +119,8 @@ fn works() -> [Work; 5] {
 pub(super) fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     stage.load_host(512)?;
     let files = vec![
-        FileSpec::new("scanned", 2 * TURNS * PART, 1),
-        FileSpec::new("single", (2 * TURNS * SINGLE) << 12, 2),
+        FileSpec::new("scanned", 2 * TURNS * (PART + (BEFORE << 12)), 1),
+        FileSpec::new("single", (2 * TURNS * (SINGLE + BEFORE)) << 12, 2),
         FileSpec::new("kept", KEPT, 3),
         FileSpec::new("written", 4 << 20, 4),
     ];
