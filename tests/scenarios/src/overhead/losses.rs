@@ -72,7 +72,7 @@ fn works() -> [Work; 5] {
     [
         work(
             RECLAIMED[0],
-            (8000.0, PART >> 12),
+            (6500.0, PART >> 12),
             128,
             format!(
                 "my $f = file(q(<), q(scanned)); my $at = TURN * ({PART} + {BEFORE} * 4096); \
@@ -82,7 +82,7 @@ fn works() -> [Work; 5] {
         ),
         work(
             RECLAIMED[1],
-            (9000.0, SINGLE),
+            (16000.0, SINGLE),
             0,
             format!(
                 "my $f = file(q(<), q(single)); my $at = TURN * ({SINGLE} + {BEFORE}); \
