@@ -139,20 +139,20 @@ where
     pub fn leave(&mut self, names: impl IntoIterator<Item = Name>, pressure: &Pressure) -> Class {
         self.capacity = pressure.capacity;
         let mut highest = Class::LOWEST;
-        // The frequency of a group is looked up once for its pages.
+        // The group whose frequency was looked up last, and its class.
         let mut last = None;
         for name in names {
-            let class = match last {
-                Some((group, class)) if group == name.group => class,
-                _ if self.counts() => Class::of_frequency(self.sketch.estimate(name.group)),
-                _ if self.policy == Policy::S3 => {
-                    Class::new(ghost::seen(self.sketch.words_mut(), name.page).into())
+            let class = match self.policy {
+                Policy::S3 => Class::new(ghost::seen(self.sketch.words_mut(), name.page).into()),
+                _ if self.counts() => {
+                    let known = last.filter(|(group, _)| *group == name.group);
+                    let estimate = || Class::of_frequency(self.sketch.estimate(name.group));
+                    let class = known.map_or_else(estimate, |(_, class)| class);
+                    last = Some((name.group, class));
+                    class
                 }
                 _ => Class::LOWEST,
             };
-            if self.counts() {
-                last = Some((name.group, class));
-            }
             if let Some(proof) = &mut self.proof {
                 self.proven |= ghost::seen(proof.as_mut(), name.page);
             }

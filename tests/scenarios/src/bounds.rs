@@ -107,9 +107,8 @@ fn seeded(guest: &Guest) -> Result<()> {
 /// The pages of an unmounted filesystem are forgotten after some time.
 fn forgets(guest: &Guest) -> Result<()> {
     guest.run_ok(&Command::shell("cat /xfs/file > /dev/null").cgroup(READER))?;
-    guest.shell(format!(
-        "echo 24M > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null || true; umount {DATA} /xfs"
-    ))?;
+    stage::reclaim(guest, READER, LIMIT)?;
+    guest.exec_ok(["umount", DATA, "/xfs"])?;
     wait::until("pages of filesystems that are gone are forgotten", || {
         Ok((ddctl::counters(guest)?.map_pages == 0).then_some(()))
     })?;
@@ -141,9 +140,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     guest.write_file(&limit, "max")?;
     let before = ddctl::counters(guest)?;
     guest.run_ok(&Command::shell(format!("head -c 1M {DATA}/cold > /dev/null")).cgroup(READER))?;
-    guest.shell(format!(
-        "echo 64K > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null || true"
-    ))?;
+    stage::reclaim(guest, READER, "64K")?;
     let counted = ddctl::counters(guest)? - before;
     guest.write_file(&limit, LIMIT)?;
     guest.unload_module(GUEST)?;

@@ -75,9 +75,7 @@ impl Site {
 
     /// Reclaims all pages of the reader, then the remaining inodes.
     fn empty(&self) -> Result<()> {
-        // EAGAIN means that there was less memory than requested.
-        let reclaim = "echo 64M > /sys/fs/cgroup/reader/memory.reclaim 2> /dev/null || true";
-        self.guest.shell(reclaim)?;
+        stage::reclaim(&self.guest, "reader", "64M")?;
         self.guest.drop_caches(true)
     }
 

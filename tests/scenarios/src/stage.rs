@@ -198,6 +198,14 @@ pub(crate) fn in_own_lab(
     Ok(targets)
 }
 
+/// Reclaims this amount of a cgroup's memory, such as `24M`, or as much as it has.
+pub(crate) fn reclaim(machine: &Machine, cgroup: &str, amount: &str) -> Result<()> {
+    // EAGAIN means that the kernel reclaimed less than requested.
+    let line =
+        format!("echo {amount} > /sys/fs/cgroup/{cgroup}/memory.reclaim 2> /dev/null || true");
+    machine.shell(line).map(drop)
+}
+
 /// Returns `many / few`.
 pub(crate) fn ratio(many: u64, few: u64) -> f64 {
     many as f64 / few.max(1) as f64

@@ -107,7 +107,8 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// Fails if MokManager does not ask what is expected, or L1 does not boot.
+    /// Fails if MokManager does not show one of the screens of this dialogue, or if L1 does not
+    /// boot.
     pub fn enrol(&self, password: &str) -> Result<()> {
         self.restart(|| {
             self.monitor(&json!({"execute": "system_reset"}))?;

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, thread, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Disk, Guest, Target};
 
-use super::{DATA, LONG, READER};
+use super::{DATA, LIMIT, LONG, READER};
 use crate::{
     ddctl,
     filesystem::XFS,
@@ -150,9 +150,7 @@ pub(super) fn reloaded(guest: &Guest, disk: &Disk) -> Result<()> {
         guest.mount(&disk.path_in_guest(), &path, "xfs", "noatime")?;
         let read = Command::shell(format!("cat {path}/file > /dev/null")).cgroup(READER);
         guest.run_ok(&read)?;
-        guest.shell(format!(
-            "echo 24M > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null || true"
-        ))?;
+        stage::reclaim(guest, READER, LIMIT)?;
         let before = ddctl::counters(guest)?;
         guest.run_ok(&read)?;
         let counted = ddctl::counters(guest)? - before;

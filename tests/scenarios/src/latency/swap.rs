@@ -8,7 +8,7 @@ use ddlab::{Machine, Target};
 use super::{LARGE, Site};
 use crate::{
     ddctl,
-    stage::Stage,
+    stage::{self, Stage},
     triggers::{ExitCounts, Exits},
 };
 
@@ -69,9 +69,7 @@ fn around(
 fn push_out(host: &Machine) -> Result<()> {
     let cgroup = format!("/sys/fs/cgroup/{VMM}");
     // The kernel swaps out as much as it can; the amount is checked below.
-    host.shell(format!(
-        "echo {OUT_MIB}M > {cgroup}/memory.reclaim 2> /dev/null || true"
-    ))?;
+    stage::reclaim(host, VMM, &format!("{OUT_MIB}M"))?;
     let bytes: u64 = host
         .read_text(&format!("{cgroup}/memory.swap.current"))?
         .trim()

@@ -160,8 +160,8 @@ pub(super) fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     Ok(works.iter().zip(times).map(target).collect())
 }
 
-/// Returns the median. The clock also counts what other processors do meanwhile, such as writing
-/// back, so that single turns may take longer.
+/// Returns the median of the times of the turns. Single turns may take longer, because the clock of
+/// the machine also counts the instructions of its other processors, such as those of writeback.
 fn median(mut times: Vec<u64>) -> f64 {
     times.sort_unstable();
     let middle = times.len() / 2;
