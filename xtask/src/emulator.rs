@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The emulator for L1 where this machine's KVM cannot carry it: the source of the stable suite
-//! with `patches/qemu.patch`.
+//! with the patches of `patches/qemu`.
 
 use std::{
     fs,
@@ -12,8 +12,21 @@ use anyhow::{Context as _, Result};
 
 use crate::{cache, chroot::Chroot, progress, root, workspace};
 
-/// The corrections, each with its reason.
-const PATCH: &str = include_str!("../patches/qemu.patch");
+macro_rules! patch {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../patches/qemu/", $name)))
+    };
+}
+
+/// The patches in the order in which they are applied. Each states its reason and whether it is fit
+/// for upstream.
+const PATCHES: [(&str, &str); 5] = [
+    patch!("0001-interrupt.patch"),
+    patch!("0002-event.patch"),
+    patch!("0003-translations.patch"),
+    patch!("0004-clock.patch"),
+    patch!("0005-firmware.patch"),
+];
 /// The emulator is built for the lab's machines only, which shortens the build.
 const CONFIGURE: &str = "--target-list=x86_64-softmmu --without-default-features --enable-tcg \
                          --without-default-devices --with-devices-x86_64=lab \
@@ -29,7 +42,8 @@ const PROGRAM: &str = "qemu-system-x86_64";
 pub(crate) fn build() -> Result<PathBuf> {
     let root = root::emulator()?;
     let root_name = root.file_name().unwrap_or_default().to_string_lossy();
-    let key = cache::key(&[PATCH, CONFIGURE, DEVICES, &root_name]);
+    let patches: String = PATCHES.map(|(_, text)| text).concat();
+    let key = cache::key(&[&patches, CONFIGURE, DEVICES, &root_name]);
     let dir = cache::entry("emulator", &format!("qemu-{key}"), |dir| {
         progress::step("download the emulator's source", || download(&root, dir))?;
         progress::step("build the emulator (some minutes, once)", || {
@@ -53,7 +67,11 @@ fn download(root: &Path, dir: &Path) -> Result<()> {
 }
 
 fn compile(root: &Path, dir: &Path) -> Result<()> {
-    fs::write(dir.join("qemu.patch"), PATCH)?;
+    let patches = dir.join("patches");
+    fs::create_dir_all(&patches)?;
+    for (name, text) in PATCHES {
+        fs::write(patches.join(name), text)?;
+    }
     fs::write(
         dir.join("source/configs/devices/x86_64-softmmu/lab.mak"),
         DEVICES,
@@ -61,7 +79,7 @@ fn compile(root: &Path, dir: &Path) -> Result<()> {
     let jobs = std::thread::available_parallelism()?;
     let script = format!(
         "cd /emulator/source\n\
-         patch -p1 < ../qemu.patch\n\
+         for patch in ../patches/*; do patch -p1 < $patch; done\n\
          mkdir build\n\
          cd build\n\
          ../configure {CONFIGURE}\n\
