@@ -12,21 +12,15 @@ use anyhow::{Context as _, Result};
 
 use crate::{cache, chroot::Chroot, progress, root, workspace};
 
-macro_rules! patch {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../patches/qemu/", $name)))
-    };
-}
-
 /// The patches in the order in which they are applied. Each states its reason and whether it is fit
 /// for upstream.
-const PATCHES: [(&str, &str); 5] = [
-    patch!("0001-interrupt.patch"),
-    patch!("0002-event.patch"),
-    patch!("0003-translations.patch"),
-    patch!("0004-clock.patch"),
-    patch!("0005-firmware.patch"),
-];
+const PATCHES: &str = concat!(
+    include_str!("../patches/qemu/0001-interrupt.patch"),
+    include_str!("../patches/qemu/0002-event.patch"),
+    include_str!("../patches/qemu/0003-translations.patch"),
+    include_str!("../patches/qemu/0004-clock.patch"),
+    include_str!("../patches/qemu/0005-firmware.patch"),
+);
 /// The emulator is built for the lab's machines only, which shortens the build.
 const CONFIGURE: &str = "--target-list=x86_64-softmmu --without-default-features --enable-tcg \
                          --without-default-devices --with-devices-x86_64=lab \
@@ -42,8 +36,7 @@ const PROGRAM: &str = "qemu-system-x86_64";
 pub(crate) fn build() -> Result<PathBuf> {
     let root = root::emulator()?;
     let root_name = root.file_name().unwrap_or_default().to_string_lossy();
-    let patches: String = PATCHES.map(|(_, text)| text).concat();
-    let key = cache::key(&[&patches, CONFIGURE, DEVICES, &root_name]);
+    let key = cache::key(&[PATCHES, CONFIGURE, DEVICES, &root_name]);
     let dir = cache::entry("emulator", &format!("qemu-{key}"), |dir| {
         progress::step("download the emulator's source", || download(&root, dir))?;
         progress::step("build the emulator (some minutes, once)", || {
@@ -67,11 +60,7 @@ fn download(root: &Path, dir: &Path) -> Result<()> {
 }
 
 fn compile(root: &Path, dir: &Path) -> Result<()> {
-    let patches = dir.join("patches");
-    fs::create_dir_all(&patches)?;
-    for (name, text) in PATCHES {
-        fs::write(patches.join(name), text)?;
-    }
+    fs::write(dir.join("qemu.patch"), PATCHES)?;
     fs::write(
         dir.join("source/configs/devices/x86_64-softmmu/lab.mak"),
         DEVICES,
@@ -79,7 +68,7 @@ fn compile(root: &Path, dir: &Path) -> Result<()> {
     let jobs = std::thread::available_parallelism()?;
     let script = format!(
         "cd /emulator/source\n\
-         for patch in ../patches/*; do patch -p1 < $patch; done\n\
+         patch -p1 < ../qemu.patch\n\
          mkdir build\n\
          cd build\n\
          ../configure {CONFIGURE}\n\
