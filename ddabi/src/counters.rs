@@ -76,6 +76,9 @@ pub struct GuestCounters {
     pub map_pages: u64,
     /// Gauge: bytes of the map.
     pub map_bytes: u64,
+    /// Gauge: ranges of pages that wait to be flushed, or are being flushed. The host has pages in
+    /// them that will not be read.
+    pub flushes_waiting: u64,
     /// Duration of get calls, measured in the guest.
     pub get_latency: Histogram,
     /// Duration of put calls, measured in the guest.

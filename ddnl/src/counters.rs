@@ -47,7 +47,7 @@ counter_fields! {
         calls put_calls get_calls flush_calls retries stale sessions put_offered put_stored
         put_skipped_mapping put_skipped_page put_skipped_io put_skipped_busy put_skipped_map
         put_retained put_skipped_slots put_skipped_off put_skipped_policy put_skipped_throttle put_refused read_absent get_asked get_hits get_misses
-        changes invalidated evicted map_dropped map_files map_pages map_bytes
+        changes invalidated evicted map_dropped map_files map_pages map_bytes flushes_waiting
     } { get_latency put_latency }
 }
 

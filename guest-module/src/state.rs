@@ -190,6 +190,7 @@ impl State {
             map_files: map.files.into(),
             map_pages: map.present,
             map_bytes: bytes,
+            flushes_waiting: self.flushes.waiting(),
             ..self.counters().snapshot()
         }
     }

@@ -11,6 +11,7 @@ use crate::memory::gfp_nowarn;
 use ddabi::key::FileKey;
 use ddabi::request::{FlushRange, FlushScope};
 use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
 /// Maximum number of ranges that wait to be sent.
 const MAX_RANGES: usize = 512;
@@ -20,13 +21,18 @@ const MAX_RANGES: usize = 512;
 pub(crate) struct Flushes {
     #[pin]
     waiting: IrqLock<KVec<FlushRange>>,
+    /// Number of ranges that were taken last, which the worker sends.
+    taken: Atomic<u64>,
 }
 
 impl Flushes {
     /// Allocates an empty list. Sleeps.
     pub(crate) fn new() -> Result<impl PinInit<Self>> {
         let waiting = KVec::with_capacity(MAX_RANGES, gfp_nowarn())?;
-        Ok(pin_init!(Self { waiting <- new_irq_lock!(waiting, "Flushes::waiting") }))
+        Ok(pin_init!(Self {
+            waiting <- new_irq_lock!(waiting, "Flushes::waiting"),
+            taken: Atomic::new(0),
+        }))
     }
 
     fn push(&self, range: FlushRange) {
@@ -77,7 +83,14 @@ impl Flushes {
         });
     }
 
-    /// Moves up to `into.len()` ranges to `into` and returns their number.
+    /// Returns the number of ranges that wait or are being sent.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+            .with(|waiting| waiting.len() as u64 + self.taken.load(Relaxed))
+    }
+
+    /// Moves up to `into.len()` ranges to `into` and returns their number. The ranges that were
+    /// taken before are no longer being sent. Worker only.
     pub(crate) fn take(&self, into: &mut [FlushRange]) -> usize {
         self.waiting.with(|waiting| {
             let count = waiting.len().min(into.len());
@@ -86,6 +99,7 @@ impl Flushes {
                     *place = range;
                 }
             }
+            self.taken.store(count as u64, Relaxed);
             count
         })
     }

@@ -128,7 +128,7 @@ fn send_flushes(state: &State) -> bool {
         return false;
     }
     if !call.is_unfinished() {
-        return count == ranges.len();
+        return true;
     }
     let left = (0..count).rev().filter(|n| !call.succeeded(*n));
     state.flushes.put_back(left.map(|n| ranges[n]));

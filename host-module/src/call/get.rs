@@ -16,7 +16,6 @@ use ddabi::hypercall::Outcome;
 use ddabi::request::{Run, MAX_RUNS};
 use ddcore::host::carried::Carried;
 use ddcore::host::get::{foreign, from_ssd, give, give_shared, share, take};
-use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::room::retire;
 use ddcore::host::run::{discard, look};
 use ddcore::host::session::Count;
@@ -188,9 +187,7 @@ impl Caller<'_> {
         let pages = &mut carried.pages[..];
         let ssd = &self.host.ssd;
         ssd.fetch(runs.placed(), pages, self.seed(), read_before);
-        if is_promotion_due(self.host) {
-            self.host.wake_evictor();
-        }
+        self.consider_promotion();
     }
 
     /// Returns a function for the seeds of the checksums of pages.

@@ -26,10 +26,11 @@ use ddabi::request::Run;
 use ddcore::host::carried::Carried;
 use ddcore::host::flush::flush;
 use ddcore::host::pressure::pressure;
+use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::put::store;
 use ddcore::host::steps::Effort;
 use ddcore::host::walk::migrate;
-use ddcore::host::{Origin, Session as _};
+use ddcore::host::{Host as _, Origin, Session as _};
 use ddcore::request::{GetOptions, Ranges, Request, Runs, Settings};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
@@ -58,7 +59,11 @@ impl Caller<'_> {
         notices: &mut NoticeRoom,
     ) -> Result<Outcome, Status> {
         match request {
-            Request::Hello(_) | Request::Ping => Ok(self.finish(0, answer, notices)),
+            Request::Hello(_) | Request::Ping => {
+                // An idle guest pings, so that pages whose promotion has failed are tried again.
+                self.consider_promotion();
+                Ok(self.finish(0, answer, notices))
+            }
             Request::Goodbye => {
                 self.vm.end(self.session);
                 Ok(Outcome::bare(Status::Ok))
@@ -83,6 +88,13 @@ impl Caller<'_> {
         let defers = options.may_defer || options.ticket != 0;
         let used = if defers { DEFER } else { 0 } | if options.may_retain { RETAIN } else { 0 };
         self.session.features & used == used
+    }
+
+    /// Wakes the background evictor if it should look for pages to promote.
+    pub(super) fn consider_promotion(&self) {
+        if is_promotion_due(self.host) {
+            self.host.wake_evictor();
+        }
     }
 
     fn origin(&self) -> Origin<'_, Host> {

@@ -61,6 +61,7 @@ fn counters(counters: &GuestCounters, page: &mut Page) {
         map_files,
         map_pages,
         map_bytes,
+        flushes_waiting,
         get_latency,
         put_latency,
     } = counters;
@@ -180,6 +181,11 @@ fn counters(counters: &GuestCounters, page: &mut Page) {
             "policyd_map_bytes",
             "Memory of the map of pages at the host",
             *map_bytes,
+        ),
+        (
+            "policyd_flushes_waiting",
+            "Ranges of pages that the host has not been told to free yet",
+            *flushes_waiting,
         ),
     ] {
         page.gauge(name, help).add(&none, value);

@@ -8,6 +8,15 @@ use ddlab::{Machine, wait};
 
 use crate::ddctl::{self, PoolStats, Vm};
 
+/// Does [`check`] after a guest has sent the flushes of its last reads, which it sends later.
+pub(crate) fn settle(host: &Machine, guest: &Machine) -> Result<Vec<Vm>> {
+    wait::until("the guest has no flushes to send", || {
+        let counted = ddctl::counters(guest)?;
+        Ok((counted.flushes_waiting == 0).then_some(()))
+    })?;
+    check(host)
+}
+
 /// Waits until no page moves at the host. Checks that the pages of every pool agree with its
 /// counters, those of every VM with its pools, and those of the tier with the VMs. Returns the VMs.
 pub(crate) fn check(host: &Machine) -> Result<Vec<Vm>> {

@@ -40,7 +40,7 @@ counters! {
     GuestCounters {
         calls put_calls get_calls flush_calls retries sessions put_offered put_stored get_asked get_hits
         put_retained put_skipped_policy put_skipped_throttle put_skipped_slots put_skipped_map get_misses read_absent
-        changes invalidated evicted map_files map_pages map_bytes stale
+        changes invalidated evicted map_files map_pages map_bytes flushes_waiting stale
     }
 }
 

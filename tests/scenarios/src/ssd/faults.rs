@@ -6,9 +6,9 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use ddlab::{Context, FileSpec, Scenario, Target, Throttle, wait};
+use ddlab::{Context, FileSpec, Guest, Scenario, Target, Throttle, wait};
 
-use super::{faulty::Faulty, read, set_store};
+use super::{counted, faulty::Faulty, read, set_store};
 use crate::{
     accounting, ddctl,
     stage::{self, Stage, percent},
@@ -81,6 +81,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     faulty.heal()?;
     ddctl::run(host, "ssd set --deadline 1000")?;
     faulty.recover(&guest, &file)?;
+    promote(&faulty, &guest, &file)?;
 
     // Writes are reported as failed.
     faulty.fail("error_writes")?;
@@ -123,4 +124,35 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "s",
         ),
     ])
+}
+
+/// Promotion fails while the device does not answer. It is tried again afterwards, although the
+/// guest reads nothing.
+fn promote(faulty: &Faulty<'_>, guest: &Guest, file: &FileSpec) -> Result<()> {
+    let host = faulty.host;
+    // Pages that are not written yet are promoted without the device.
+    read(guest, file)?;
+    wait::until_still("writing", || Ok(faulty.stats()?.written_pages))?;
+    let before = (counted(host, &file.path)?, faulty.stats()?);
+    let half = FILE >> 13;
+    ensure!(
+        before.0.ssd_used > half,
+        "the device has too few pages: {before:?}"
+    );
+    ddctl::run(host, "ssd set --deadline 20")?;
+    faulty.turn_into(&format!("delay {{}} {STALL_MS} {{}} 0"))?;
+    set_store(guest, &file.path, "hybrid")?;
+    ddctl::run(host, "set-capacity 64M")?;
+    wait::until("a promotion has failed", || {
+        Ok((faulty.stats()?.timeouts > before.1.timeouts).then_some(()))
+    })?;
+    faulty.heal()?;
+    ddctl::run(host, "ssd set --deadline 1000")?;
+    wait::until("the pages of an idle guest are promoted", || {
+        let stats = counted(host, &file.path)?;
+        let all = stats.promoted > before.0.promoted && stats.ssd_used == 0;
+        Ok(all.then_some(()))
+    })?;
+    set_store(guest, &file.path, "ssd")?;
+    read(guest, file)
 }

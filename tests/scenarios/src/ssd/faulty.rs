@@ -14,7 +14,7 @@ const NAME: &str = "cache";
 
 /// The device of the device mapper, and the device below it.
 pub(crate) struct Faulty<'a> {
-    host: &'a Machine,
+    pub(super) host: &'a Machine,
     below: String,
     sectors: u64,
     device: Device,

@@ -65,7 +65,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     // All pages that are read back are right, from both tiers.
     read(&guest, &file)?;
-    accounting::check(host)?;
+    accounting::settle(host, &guest)?;
     let back = counted(host, "file")?;
     let (asked, hits) = (back.gets - down.gets, back.hits - down.hits);
     ensure!(back.ssd_hits > down.ssd_hits, "{back:?}");
