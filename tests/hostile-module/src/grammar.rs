@@ -151,6 +151,7 @@ pub(crate) fn order(
         gfn: frame(first),
         pool,
         pages: pages as u16,
+        class: worth(rng),
         ..Run::default()
     };
     draft.begin(operation);
@@ -262,6 +263,7 @@ pub(crate) fn moving(draft: &mut Draft, rng: &mut Random) {
             gfn: plan::moving_frame(rng.below(plan::moving())),
             pool: 0,
             pages: 1 + rng.below(64) as u16,
+            class: worth(rng),
             ..Run::default()
         };
         draft.push(&run);
@@ -298,13 +300,19 @@ pub(crate) fn flush(draft: &mut Draft, rng: &mut Random) {
     }
 }
 
-/// Puts the pages of the default pool on devices, or in both tiers.
+/// Puts the pages of the default pool in both tiers, or on devices only. If all requests are of one
+/// kind, its session is long, and a device that has failed must not end the test of the memory tier.
 pub(crate) fn default_pool_on_device(draft: &mut Draft, rng: &mut Random) {
+    let store = if plan::mode() == 0 && rng.once_in(2) {
+        Store::Ssd
+    } else {
+        Store::Hybrid
+    };
     draft.begin(Operation::PoolSet);
     draft.push(&PoolBody {
         pool: DEFAULT_POOL,
         weight: 100,
-        store: rng.one_of(&[Store::Ssd as u64, Store::Hybrid as u64]) as u32,
+        store: store as u32,
         policy: 0,
         ssd_weight: 100,
         ssd_admit: rng.below(2) as u32,
@@ -466,6 +474,12 @@ fn pages(rng: &mut Random) -> u16 {
         5..8 => 64,
         _ => 1 + rng.below(2) as u16,
     }
+}
+
+/// Returns the lowest class or the one above it. A pool may refuse pages of the lowest class,
+/// because its pages go to a device only if they were read again.
+fn worth(rng: &mut Random) -> u8 {
+    rng.below(2) as u8
 }
 
 /// Returns a class, mostly a valid one.

@@ -104,7 +104,7 @@ impl Worker {
             let mut body = HelloAnswer::new_zeroed();
             ffi::read(self.block + 1, RESULTS, body.as_mut_bytes());
             plan::set_session(body.session);
-            if self.rng.once_in(2) {
+            if plan::mode() != 0 || self.rng.once_in(2) {
                 // Most orders are of this pool. Their pages go to a device, if there is one.
                 grammar::default_pool_on_device(&mut self.draft, &mut self.rng);
                 self.call(self.block);

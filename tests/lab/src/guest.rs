@@ -16,6 +16,7 @@ use ddagent::protocol::{Answer, Exit, Op, PORT, VmSpec};
 
 use crate::{
     disk::{Disk, HostCache, Throttle},
+    lab::numa,
     link::Link,
     machine::{INSTALLED, Machine, unexpected},
 };
@@ -47,6 +48,9 @@ pub(crate) const INSTALLED_GUEST: &str = "guest-system";
 /// The hardware that boots fastest, without a firmware menu and legacy devices.
 const SMALLEST: &str = "microvm,rtc=on,pcie=on";
 
+/// Hardware that takes memory while it runs, and has NUMA nodes.
+pub const COMPLETE: &str = "q35,smm=off";
+
 /// Parameters of a guest.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
@@ -56,6 +60,8 @@ pub struct GuestConfig {
     pub memory_mib: u64,
     /// Virtual processors.
     pub vcpus: u32,
+    /// Number of NUMA nodes, which have equal parts of the memory, and a processor each.
+    pub nodes: u32,
     /// The emulated hardware, the VMM's `-M`.
     pub hardware: String,
     /// Its disks.
@@ -105,6 +111,7 @@ impl GuestConfig {
             name: name.into(),
             memory_mib: 512,
             vcpus: 1,
+            nodes: 1,
             hardware: SMALLEST.to_owned(),
             disks: Vec::new(),
             cgroup: None,
@@ -128,6 +135,13 @@ impl GuestConfig {
     pub fn vcpus(mut self, count: u32) -> Self {
         self.vcpus = count;
         self
+    }
+
+    /// Sets the number of NUMA nodes, on hardware that can have several.
+    #[must_use]
+    pub fn nodes(mut self, count: u32) -> Self {
+        self.nodes = count;
+        self.hardware(COMPLETE)
     }
 
     /// Sets the VMM's `-M`. The usual machine accepts no hot-plugged hardware.
@@ -273,7 +287,10 @@ impl GuestConfig {
         pair("-M", self.hardware.clone());
         pair("-name", name.clone());
         pair("-m", format!("{memory_mib}M"));
-        pair("-smp", vcpus.to_string());
+        for (option, value) in numa(*memory_mib, self.nodes) {
+            pair(option, value);
+        }
+        pair("-smp", format!("{vcpus},sockets={}", self.nodes));
         pair("-append", kernel_args);
         pair("-chardev", format!("file,id=console,path={dir}/console"));
         pair(

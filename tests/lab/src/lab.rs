@@ -133,14 +133,8 @@ impl LabConfig {
         let for_checks = (1 + GUESTS) * self.artifacts.more_memory_mib;
         let memory_mib = self.memory_mib + for_checks;
         pair("-m", format!("{memory_mib}M"));
-        if self.nodes > 1 {
-            let part = memory_mib / u64::from(self.nodes);
-            for node in 0..self.nodes {
-                let memory = format!("memory-backend-ram,id=node{node},size={part}M");
-                pair("-object", memory);
-                let node = format!("node,nodeid={node},cpus={node},memdev=node{node}");
-                pair("-numa", node);
-            }
+        for (option, value) in numa(memory_mib, self.nodes) {
+            pair(option, value);
         }
         // The kernel warns about processors that share a cache and are on different nodes.
         pair("-smp", format!("{},sockets={}", self.vcpus, self.nodes));
@@ -628,4 +622,16 @@ fn load_kvm(host: &Machine) -> Result<()> {
 fn first_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Returns the VMM's arguments for a number of NUMA nodes with equal parts of the memory.
+pub(crate) fn numa(memory_mib: u64, nodes: u32) -> Vec<(&'static str, String)> {
+    let nodes = if nodes > 1 { 0..nodes } else { 0..0 };
+    let part = memory_mib / nodes.len().max(1) as u64;
+    let argument = |node: u32| {
+        let memory = format!("memory-backend-ram,id=node{node},size={part}M");
+        let numa = format!("node,nodeid={node},cpus={node},memdev=node{node}");
+        [("-object", memory), ("-numa", numa)]
+    };
+    nodes.flat_map(argument).collect()
 }

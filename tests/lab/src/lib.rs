@@ -40,7 +40,7 @@ pub use ddagent::{
     terminal,
 };
 pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
-pub use guest::{Guest, GuestConfig, GuestDisk, System};
+pub use guest::{COMPLETE, Guest, GuestConfig, GuestDisk, System};
 pub use lab::{Lab, LabConfig};
 pub use machine::{
     GUEST_MODULE, HOST_MODULE, INSTALLED, MODULES, Machine, SELFTESTS, mutated_modules,

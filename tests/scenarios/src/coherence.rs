@@ -73,7 +73,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let stage = Stage::set(context, 32)?;
     let all = || SITES.iter().chain([&XFS_16K, &XFS_DAX, &EXT4_PLAIN]);
     let disks = stage.blank_disks(all().map(|site| site.name), 512)?;
-    let config = GuestConfig::new("one").vcpus(2).memory_mib(640);
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(640).nodes(2);
     let config = config.kernel_arg(PERSISTENT);
     // Frames keep their content, so that pages that were not filled are detected.
     let config = config.kernel_arg("init_on_alloc=0");

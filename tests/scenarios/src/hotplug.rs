@@ -3,13 +3,11 @@
 //! Memory that is plugged into a guest and unplugged, with a slot of KVM.
 
 use anyhow::{Context as _, Result};
-use ddlab::{Guest, GuestConfig, Machine, wait};
+use ddlab::{COMPLETE, Guest, GuestConfig, Machine, wait};
 use serde_json::json;
 
 use crate::vmm::Vmm;
 
-/// Hardware that takes memory while it runs.
-const HARDWARE: &str = "q35,smm=off";
 /// Minimum size that kernels accept.
 pub(crate) const SIZE: u64 = 128 << 20;
 
@@ -28,7 +26,7 @@ pub(crate) fn with_dimm_slot(config: GuestConfig, usage: Usage) -> GuestConfig {
         Usage::Nothing => "offline",
         Usage::Movable => "online_movable",
     };
-    let config = config.hardware(HARDWARE).vmm_arg("-m");
+    let config = config.hardware(COMPLETE).vmm_arg("-m");
     let config = config.vmm_arg("slots=1,maxmem=4G");
     config.kernel_arg(format!("memhp_default_state={state}"))
 }

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages change their frames while they are in the page cache: their frames are taken out of use,
-//! memory is compacted, and large folios are split. The content that arrives at the host
+//! they are migrated to another NUMA node, and large folios are split. The content that arrives at the host
 //! afterwards is the file's.
 
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt as _,
     path::Path,
+    ptr,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use ddhelper::churn::PAGE;
-use memmap2::{Advice, Mmap, MmapMut};
+use memmap2::{Advice, Mmap};
 
 use super::{kept::Kept, let_go};
 
 const PAGES: usize = 64;
 /// Number of pages whose frames are taken out of use, for as long as the kernel runs.
 const RETIRED: usize = 8;
-/// Maximum number of compactions until one moves a page of the file.
+/// Maximum number of attempts to migrate all pages. The kernel does not migrate a page that another
+/// task uses at that moment.
 const TIMES: usize = 50;
-/// Maximum amount of other memory, in MiB.
-const LARGEST: usize = 6;
+/// The caller, for `move_pages`.
+const OWN: libc::pid_t = 0;
+/// Flag of `move_pages` that moves pages that no other process maps.
+const MPOL_MF_MOVE: libc::c_int = 1 << 1;
 /// Flags of `/proc/kpageflags`: the first page of a compound one, and the others.
 const COMPOUND: u64 = 1 << 15 | 1 << 16;
 /// The bits of `/proc/self/pagemap` with the number of the frame.
@@ -31,7 +35,7 @@ const FRAME: u64 = (1 << 55) - 1;
 pub(super) fn frames(dir: &Path) -> Result<u64> {
     let kept = Kept::create(dir, "frames", PAGES)?;
     let mut sum = kept.stays("frames were taken out of use", || retire(&kept.file))?;
-    sum += kept.stays("compaction", || compact(&kept.file))?;
+    sum += kept.stays("migration", || migrate(&kept.file))?;
     Ok(sum + split(dir)?)
 }
 
@@ -60,26 +64,43 @@ fn retire(file: &File) -> Result<()> {
     let_go(file)
 }
 
-/// Compacts memory until a page has another frame. Compaction moves pages to free frames with
-/// higher numbers, which other memory leaves behind when it is freed.
-fn compact(file: &File) -> Result<()> {
-    for time in 0..TIMES {
-        let mut other = MmapMut::map_anon((time % LARGEST + 1) << 20)?;
-        other.advise(Advice::NoHugePage)?;
-        other.fill(1);
-        let map = map(file)?;
-        drop(other);
-        let before = numbers(&map)?;
-        fs::write("/proc/sys/vm/compact_memory", "1")?;
-        map.advise(Advice::PopulateRead)?;
-        let moved = differences(&before, &numbers(&map)?);
-        drop(map);
-        let_go(file)?;
-        if moved > 0 {
-            return Ok(());
+/// Migrates each page to the other node.
+fn migrate(file: &File) -> Result<()> {
+    let map = map(file)?;
+    let before = nodes(&map, None)?;
+    let others: Vec<i32> = before.iter().map(|node| 1 - node).collect();
+    for _ in 0..TIMES {
+        if nodes(&map, Some(&others))? == others {
+            drop(map);
+            return let_go(file);
         }
     }
-    anyhow::bail!("{TIMES} compactions moved no page of the file")
+    anyhow::bail!(
+        "pages do not migrate from {before:?}: {:?}",
+        nodes(&map, None)?
+    )
+}
+
+/// Migrates the pages of a mapping to nodes, if there are any. Returns the nodes of the pages, or
+/// the negative error of a page that was not migrated.
+fn nodes(map: &Mmap, to: Option<&[i32]>) -> Result<Vec<i32>> {
+    let pages: Vec<*const u8> = map.chunks(PAGE).map(<[u8]>::as_ptr).collect();
+    let mut found = vec![0; pages.len()];
+    let to = to.map_or(ptr::null(), <[i32]>::as_ptr);
+    // SAFETY: the three arrays have an element for each page, and migration keeps their content.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            OWN,
+            pages.len(),
+            pages.as_ptr(),
+            to,
+            found.as_mut_ptr(),
+            MPOL_MF_MOVE,
+        )
+    };
+    ensure!(done >= 0, std::io::Error::last_os_error());
+    Ok(found)
 }
 
 /// Splits the large folios that a write has made, before the host gets any page of the file.
