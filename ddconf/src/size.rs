@@ -66,7 +66,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// 4 PiB, the most memory that x86-64 addresses.
-const MOST: u64 = 4 << 50;
+const MAX_BYTES: u64 = 4 << 50;
 
 fn parse(text: &str, examples: &str) -> Result<u64, String> {
     let text = text.trim();
@@ -77,7 +77,7 @@ fn parse(text: &str, examples: &str) -> Result<u64, String> {
     if bytes > 0 && text.ends_with(|last: char| last.is_ascii_digit()) {
         return Err(format!("`{text}` has no unit: write it like {examples}"));
     }
-    if bytes > MOST {
+    if bytes > MAX_BYTES {
         return Err(format!("`{text}` is more than any machine has"));
     }
     Ok(bytes)

@@ -169,11 +169,11 @@ fn has_uuid(vm: &NamedVm, uuid: &str) -> bool {
 
 /// Returns the first names, and the number of the others.
 fn list(names: impl Iterator<Item = String>) -> String {
-    const MOST: usize = 8;
+    const MAX_NAMES: usize = 8;
     let names: Vec<String> = names.collect();
-    match names.get(MOST..) {
+    match names.get(MAX_NAMES..) {
         Some(more) if !more.is_empty() => {
-            format!("{} and {} more", names[..MOST].join(", "), more.len())
+            format!("{} and {} more", names[..MAX_NAMES].join(", "), more.len())
         }
         _ => names.join(", "),
     }

@@ -15,9 +15,9 @@ pub type Totals = BTreeMap<&'static str, PoolStats>;
 
 const WORDS: usize = size_of::<PoolStats>() / size_of::<u64>();
 
-/// Most containers of all VMs together whose counters are kept, except for [`OF_EACH`]. Each takes
+/// Maximum number of containers of all VMs together whose counters are kept, except for [`OF_EACH`]. Each takes
 /// about a KiB.
-const MOST: usize = 32 << 10;
+const MAX_CONTAINERS: usize = 32 << 10;
 /// Containers of each VM whose counters are kept in any case.
 const OF_EACH: usize = 16;
 
@@ -74,7 +74,7 @@ impl Accumulator {
             .iter()
             .filter_map(stats)
             .partition(|(id, ..)| before.contains_key(id));
-        let room = OF_EACH.max(MOST.saturating_sub(self.kept));
+        let room = OF_EACH.max(MAX_CONTAINERS.saturating_sub(self.kept));
         let was_cut = counters.is_cut;
         for (id, store, stats) in old.into_iter().chain(new) {
             let last = before.get(&id);
@@ -190,7 +190,7 @@ mod tests {
             accumulator.update(vm, 40, &of_vm);
         }
         assert!(
-            accumulator.kept <= MOST + 100 * OF_EACH,
+            accumulator.kept <= MAX_CONTAINERS + 100 * OF_EACH,
             "{}",
             accumulator.kept
         );

@@ -7,10 +7,10 @@
 
 use ddnl::Pool;
 
-/// Most containers on the page, those of all VMs together.
-pub const MOST: usize = 1024;
+/// Maximum number of containers on the page, those of all VMs together.
+pub const MAX_CONTAINERS: usize = 1024;
 
-/// Containers that are being selected. No more than a few times [`MOST`] are kept at a time.
+/// Containers that are being selected. No more than a few times [`MAX_CONTAINERS`] are kept at a time.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// Containers, with their ranks among those of the same VM.
@@ -22,8 +22,9 @@ impl Selection {
     /// Adds the containers of a VM.
     pub fn add(&mut self, pools: Vec<Pool>) {
         self.count += pools.len();
-        self.kept.extend(pools.into_iter().take(MOST).enumerate());
-        if self.kept.len() > 2 * MOST {
+        self.kept
+            .extend(pools.into_iter().take(MAX_CONTAINERS).enumerate());
+        if self.kept.len() > 2 * MAX_CONTAINERS {
             self.cut();
         }
     }
@@ -35,7 +36,7 @@ impl Selection {
 
     fn cut(&mut self) {
         self.kept.sort_by_key(|(rank, pool)| (*rank, pool.vm));
-        self.kept.truncate(MOST);
+        self.kept.truncate(MAX_CONTAINERS);
     }
 
     /// Returns the selected containers, by VM and number, and the number of all containers.
@@ -60,7 +61,7 @@ mod tests {
         for (vm, count) in vms {
             let pool = |id| fake::pool(*vm, id, "", PoolStats::default());
             selection.add((0..*count).map(pool).collect());
-            assert!(selection.kept.len() <= 2 * MOST);
+            assert!(selection.kept.len() <= 2 * MAX_CONTAINERS);
         }
         let (pools, count) = selection.end();
         assert_eq!(
@@ -85,6 +86,6 @@ mod tests {
         assert_eq!(few, BTreeMap::from([(Some(1), 2), (Some(2), 2)]));
         // There are more VMs than places.
         let many: Vec<(u32, u32)> = (1..=1100).map(|vm| (vm, 2)).collect();
-        assert_eq!(selected(&many).len(), MOST);
+        assert_eq!(selected(&many).len(), MAX_CONTAINERS);
     }
 }

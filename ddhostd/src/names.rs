@@ -12,12 +12,12 @@ use ddvm::Vmm;
 use std::{collections::BTreeMap, path::PathBuf};
 use tokio::sync::mpsc;
 
-/// Most threads that read command lines of one user's processes, or of those in one part of the
-/// cgroup tree.
+/// Maximum number of threads that read command lines of one user's processes, or of those in one
+/// part of the cgroup tree.
 const MAX_OF_ONE: usize = 16;
-/// Most threads altogether. The unit allows more (`TasksMax`).
-const MOST: usize = 960;
-/// The part of them that is only for those who have none under way.
+/// Maximum number of threads altogether. The unit allows more (`TasksMax`).
+const MAX_THREADS: usize = 960;
+/// Number of these threads that only users and parts without a thread get.
 const RESERVE: usize = 128;
 
 /// A VM to be named, by number and process, with what the kernel says of the process.
@@ -118,8 +118,8 @@ impl Names {
             let asked = |origin| self.asked.get(origin).copied().unwrap_or_default();
             let of_one = origins.iter().map(asked).max().unwrap_or_default();
             let most = match of_one {
-                0 => MOST,
-                _ => MOST - RESERVE,
+                0 => MAX_THREADS,
+                _ => MAX_THREADS - RESERVE,
             };
             if of_one >= MAX_OF_ONE || self.threads >= most {
                 later.push((vm, pid, vmm));
@@ -232,13 +232,13 @@ mod tests {
         };
         let proc = TempDir::new().unwrap();
         let mut names = Names::new(proc.path().into());
-        names.threads = MOST - RESERVE;
+        names.threads = MAX_THREADS - RESERVE;
         names.asked.insert(Origin::User(Some(1)), 1);
         names.waiting = vec![(1, 0, vmm(1)), (2, 0, vmm(2))];
         names.ask_more();
         assert_eq!(names.waiting.len(), 1);
         assert_eq!(names.next().await.0, 2);
-        names.threads = MOST;
+        names.threads = MAX_THREADS;
         names.waiting = vec![(3, 0, vmm(3))];
         names.ask_more();
         assert_eq!(names.waiting.len(), 1);

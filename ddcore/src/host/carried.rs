@@ -6,7 +6,7 @@ use crate::index::Batch;
 use ddabi::request::{MAX_PAGES, MAX_RUNS};
 
 /// Maximum number of pages of a call.
-pub(super) const MOST: usize = MAX_PAGES as usize;
+pub(super) const MAX_PAGES_OF_CALL: usize = MAX_PAGES as usize;
 
 /// A page of a tier. It has one owner, and is freed when it is dropped.
 pub trait Page: Sized {
@@ -20,13 +20,13 @@ pub trait Page: Sized {
 /// The pages of a call, by their position in it. The value is too large for a kernel stack.
 pub struct Carried<P> {
     /// The pages. There are none between two calls.
-    pub pages: [Option<P>; MOST],
+    pub pages: [Option<P>; MAX_PAGES_OF_CALL],
     /// The handles by which the index is to refer to the pages of a put.
-    pub handles: [u64; MOST],
+    pub handles: [u64; MAX_PAGES_OF_CALL],
     /// The parts of the pages, for the index. It is empty between two calls.
     pub batch: Batch,
     /// The lists that the pages of a get were on.
-    pub owners: [u16; MOST],
+    pub owners: [u16; MAX_PAGES_OF_CALL],
     /// The positions of the first pages of the runs of a put.
     pub(super) starts: [u16; MAX_RUNS],
 }
@@ -35,10 +35,10 @@ impl<P> Carried<P> {
     /// Creates a value without pages.
     pub const fn new() -> Self {
         Self {
-            pages: [const { None }; MOST],
-            handles: [0; MOST],
+            pages: [const { None }; MAX_PAGES_OF_CALL],
+            handles: [0; MAX_PAGES_OF_CALL],
             batch: Batch::new(),
-            owners: [0; MOST],
+            owners: [0; MAX_PAGES_OF_CALL],
             starts: [0; MAX_RUNS],
         }
     }

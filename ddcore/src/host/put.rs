@@ -3,7 +3,7 @@
 //! Puts. Room in the memory tier is reserved, and pages are allocated, for a call as a whole. The
 //! data of a page is copied without a lock, before the page enters the index.
 
-use super::carried::{Carried, Page, MOST};
+use super::carried::{Carried, Page, MAX_PAGES_OF_CALL};
 use super::list::SSD_CLASS;
 use super::room::Vm as _;
 use super::room::{draw, fill, make_room, retire, Host, Origin};
@@ -253,7 +253,10 @@ fn insert_pages<S: Session>(
     session: &S,
     batch: &mut Batch,
     runs: impl Iterator<Item = (Run, usize)>,
-    (pages, handles): (&mut [Option<S::Page>; MOST], &mut [u64; MOST]),
+    (pages, handles): (
+        &mut [Option<S::Page>; MAX_PAGES_OF_CALL],
+        &mut [u64; MAX_PAGES_OF_CALL],
+    ),
     stamp: u64,
 ) -> usize
 where

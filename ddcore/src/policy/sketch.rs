@@ -10,7 +10,7 @@
 const ROWS: usize = 4;
 
 /// The largest value of a counter.
-pub const MOST: u8 = 15;
+pub const MAX_COUNT: u8 = 15;
 
 /// Each counter is halved once in this many additions for each page of the cache.
 const PERIOD: u64 = 10;
@@ -47,7 +47,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
         }
     }
 
-    /// Returns an estimate of how often the key was added, 0 to [`MOST`]. Apart from halving and
+    /// Returns an estimate of how often the key was added, 0 to [`MAX_COUNT`]. Apart from halving and
     /// saturation it is never too low.
     pub fn estimate(&self, hash: u64) -> u8 {
         let words = self.words.as_ref();
@@ -65,11 +65,11 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
         };
         let places = places(hash, mask);
         let least = least(words, &places);
-        if least < MOST {
+        if least < MAX_COUNT {
             // Only the smallest counters are incremented, because other keys have raised the larger
             // ones.
             for (word, shift) in places {
-                if (words[word] >> shift) as u8 & MOST == least {
+                if (words[word] >> shift) as u8 & MAX_COUNT == least {
                     words[word] += 1 << shift;
                 }
             }
@@ -113,6 +113,6 @@ fn places(hash: u64, mask: usize) -> [(usize, u32); ROWS] {
 
 /// Returns the smallest of a key's counters.
 fn least(words: &[u64], places: &[(usize, u32); ROWS]) -> u8 {
-    let counters = places.map(|(word, shift)| (words[word] >> shift) as u8 & MOST);
-    counters.into_iter().fold(MOST, u8::min)
+    let counters = places.map(|(word, shift)| (words[word] >> shift) as u8 & MAX_COUNT);
+    counters.into_iter().fold(MAX_COUNT, u8::min)
 }

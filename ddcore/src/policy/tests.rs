@@ -2,7 +2,7 @@
 
 use super::order::Queue;
 use super::shadow::{Cell, Way};
-use super::sketch::{Sketch, MOST};
+use super::sketch::{Sketch, MAX_COUNT};
 use super::*;
 use crate::index::{Batch, Hasher, Heap, Index, BLOCK_PAGES};
 use proptest::prelude::*;
@@ -514,7 +514,7 @@ proptest! {
         for key in keys {
             sketch.add(name(key).page, 1 << 40);
             let count = truth.entry(key).or_default();
-            *count = (*count + 1).min(MOST);
+            *count = (*count + 1).min(MAX_COUNT);
         }
         for (key, count) in truth {
             prop_assert!(sketch.estimate(name(key).page) >= count);

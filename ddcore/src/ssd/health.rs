@@ -114,26 +114,26 @@ mod tests {
     use super::*;
     use crate::number::tests::Plain;
 
-    const MOST: u64 = 20_000;
+    const MAX_US: u64 = 20_000;
 
     #[test]
     fn the_limit_follows_the_average() {
         let health = Health::<Plain>::new();
-        assert_eq!(health.limit(MOST, 0), Some(MOST));
+        assert_eq!(health.limit(MAX_US, 0), Some(MAX_US));
         for _ in 0..200 {
             health.succeeded(500);
         }
-        let limit = health.limit(MOST, 0).unwrap();
+        let limit = health.limit(MAX_US, 0).unwrap();
         assert!((3900..=4100).contains(&limit), "{limit}");
         for _ in 0..200 {
             health.succeeded(10);
         }
-        assert_eq!(health.limit(MOST, 0), Some(MIN_US));
+        assert_eq!(health.limit(MAX_US, 0), Some(MIN_US));
         assert_eq!(health.limit(100, 0), Some(100));
         for _ in 0..200 {
             health.succeeded(10_000);
         }
-        assert_eq!(health.limit(MOST, 0), Some(MOST));
+        assert_eq!(health.limit(MAX_US, 0), Some(MAX_US));
     }
 
     #[test]
@@ -144,18 +144,18 @@ mod tests {
         health.succeeded(100);
         assert!(!health.failed(0) && !health.failed(0) && health.failed(0));
         assert!(health.is_suspected());
-        assert_eq!(health.limit(MOST, 999), None);
-        assert!(health.limit(MOST, 1000).is_some());
+        assert_eq!(health.limit(MAX_US, 999), None);
+        assert!(health.limit(MAX_US, 1000).is_some());
         // Only one read is allowed in this period.
-        assert_eq!(health.limit(MOST, 1000), None);
+        assert_eq!(health.limit(MAX_US, 1000), None);
         assert!(!health.failed(1000));
-        assert_eq!(health.limit(MOST, 1999), None);
+        assert_eq!(health.limit(MAX_US, 1999), None);
         for time in [2000, 3000, 4000] {
-            assert!(health.limit(MOST, time).is_some());
+            assert!(health.limit(MAX_US, time).is_some());
             assert!(health.is_suspected());
             health.succeeded(100);
         }
         assert!(!health.is_suspected());
-        assert!(health.limit(MOST, 4000).is_some());
+        assert!(health.limit(MAX_US, 4000).is_some());
     }
 }

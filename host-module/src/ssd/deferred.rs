@@ -27,7 +27,7 @@ use kernel::time::{Delta, Instant, Monotonic};
 pub(super) const SLOW_US: u64 = 200;
 
 /// Maximum number of deferred gets of a VM.
-const MOST: usize = 64;
+const MAX_GETS: usize = 64;
 
 /// Maximum number of pages that the deferred gets of all VMs keep: 64 MiB.
 const MAX_PAGES: u64 = 1 << 14;
@@ -251,7 +251,7 @@ impl Deferrals {
         try_pin_init!(Self {
             list <- new_spinlock!(
                 List {
-                    gets: KVec::with_capacity(MOST, charged())?,
+                    gets: KVec::with_capacity(MAX_GETS, charged())?,
                     last_ticket: 0,
                     promised: (0, 0),
                     unused: 0,
@@ -270,7 +270,7 @@ impl Deferrals {
         list.note_unused(0);
         let kept: usize = list.gets.iter().map(|get| get.held.len()).sum();
         let (gets, promised) = list.promised;
-        let has_room = list.gets.len() + gets < MOST && kept + promised + pages <= MAX_OF_VM;
+        let has_room = list.gets.len() + gets < MAX_GETS && kept + promised + pages <= MAX_OF_VM;
         if !has_room || list.unused > MAX_UNUSED {
             return None;
         }
@@ -319,7 +319,7 @@ impl Deferrals {
     /// Forgets the gets that `which` selects. They are dropped without the lock, because dropping
     /// one may close a device.
     pub(crate) fn forget(&self, which: impl Fn(&Deferred) -> bool) {
-        for _ in 0..MOST {
+        for _ in 0..MAX_GETS {
             let Some(get) = self.take_if(&which) else {
                 break;
             };

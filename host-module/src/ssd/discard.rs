@@ -14,7 +14,7 @@ use kernel::sync::atomic::ordering::Relaxed;
 const BATCH: usize = 64 << 20;
 
 /// Maximum number of segments that are discarded at a time.
-const MOST: usize = 64;
+const MAX_SEGMENTS: usize = 64;
 
 /// On a small device, one segment in this many is discarded at a time.
 const PART: usize = 128;
@@ -23,7 +23,7 @@ impl Device {
     /// Returns the number of stale segments that are discarded at a time.
     pub(super) fn discard_batch(&self) -> usize {
         let batch = BATCH / (self.size() as usize * PAGE_SIZE);
-        batch.min(self.segments.len() / PART).clamp(1, MOST)
+        batch.min(self.segments.len() / PART).clamp(1, MAX_SEGMENTS)
     }
 
     /// Discards the pages of stale segments in the background, by one task for each device.
@@ -43,7 +43,7 @@ impl Device {
     }
 
     fn discard_stale(&self) {
-        let mut batch = [0; MOST];
+        let mut batch = [0; MAX_SEGMENTS];
         let mut count = 1;
         while count > 0 && !queue::is_leaving() && !self.disk.is_dead() {
             count = self.take_stale(&mut batch);
@@ -65,7 +65,7 @@ impl Device {
 
     /// Takes a batch of stale segments, which cannot be opened until they are returned. Returns
     /// their number, or 0 if there are too few for a batch.
-    fn take_stale(&self, batch: &mut [u32; MOST]) -> usize {
+    fn take_stale(&self, batch: &mut [u32; MAX_SEGMENTS]) -> usize {
         let mut free = self.free.lock();
         let count = self.discard_batch();
         if free.stale.len() < count {

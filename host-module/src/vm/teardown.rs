@@ -47,7 +47,7 @@ const TASKS: usize = 4;
 
 /// Maximum number of ended sessions of a VM whose pages are freed in the background. The pages of
 /// further sessions are freed by the vCPU that ends them.
-const MOST: u32 = 2;
+const MAX_SESSIONS: u32 = 2;
 
 /// Number of ended sessions of a VM whose pages are being freed in the background.
 pub(crate) struct Teardowns(Atomic<u32>);
@@ -60,7 +60,7 @@ impl Teardowns {
     /// Frees all pages of a session that has ended.
     pub(crate) fn add(this: &Arc<Self>, session: &Arc<Session>) {
         let pages = session.used() + session.state().ssd();
-        let teardown = match pages > FEW && this.0.load(Relaxed) < MOST {
+        let teardown = match pages > FEW && this.0.load(Relaxed) < MAX_SESSIONS {
             true => Teardown::new(this, session).ok(),
             false => None,
         };

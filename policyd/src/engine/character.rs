@@ -34,7 +34,7 @@ pub(super) struct Observer {
 /// Consecutive measurements that establish a new character.
 const TIMES: u32 = 3;
 /// Part of the activity from which on a kind of memory prevails.
-const MOST: f64 = 0.6;
+const PREVAILING: f64 = 0.6;
 /// Pages a second that count as activity.
 const SOME: f64 = 1.0;
 
@@ -65,9 +65,9 @@ fn look(reading: &Reading, rates: &Rates) -> Character {
     let memory = reading.anon.saturating_add(reading.file).max(1) as f64;
     let anon = reading.anon as f64 / memory;
     let reads = rates.wanted;
-    if anon >= MOST && reads <= rates.refaults_anon.max(SOME) {
+    if anon >= PREVAILING && reads <= rates.refaults_anon.max(SOME) {
         Character::Anonymous
-    } else if anon < MOST && reads > SOME {
+    } else if anon < PREVAILING && reads > SOME {
         Character::File
     } else {
         Character::Mixed

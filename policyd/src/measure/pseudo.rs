@@ -12,7 +12,7 @@ pub(super) struct Pseudo(Vec<u8>);
 /// Size of the first read, which most files fit.
 const ENOUGH: usize = 8 << 10;
 /// Size that no such file reaches.
-const MOST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 impl Pseudo {
     pub(super) fn new() -> Self {
@@ -25,7 +25,7 @@ impl Pseudo {
         let mut length = 0;
         loop {
             if length == self.0.len() {
-                if length >= MOST {
+                if length >= MAX_BYTES {
                     return None;
                 }
                 self.0.resize(length * 2, 0);
@@ -58,7 +58,7 @@ mod tests {
         }
         write(&path, [0xff]).unwrap();
         assert_eq!(pseudo.read(&path), None);
-        write(&path, vec![b'x'; MOST + 1]).unwrap();
+        write(&path, vec![b'x'; MAX_BYTES + 1]).unwrap();
         assert_eq!(pseudo.read(&path), None);
     }
 }

@@ -22,7 +22,7 @@ const STORM: Duration = Duration::from_secs(8);
 /// Processor time of a change on a slow machine.
 const DEAR: Duration = Duration::from_millis(2);
 /// Allowed processor time during the storm: the burst, and one percent of the time.
-const MOST: Duration = Duration::from_millis(250 + 80);
+const MAX_TIME: Duration = Duration::from_millis(250 + 80);
 
 /// A user creates and removes cgroups continually. That takes little of the processor, and a cgroup
 /// that is created during the storm is still found.
@@ -52,7 +52,7 @@ fn a_storm_takes_little_and_hides_nothing() {
             }
             let spent = thread_time().saturating_sub(before);
             assert!(told > 20, "{told}");
-            assert!(spent <= MOST, "{spent:?} for {told} changes");
+            assert!(spent <= MAX_TIME, "{spent:?} for {told} changes");
             fs::create_dir(root.path().join("late")).unwrap();
             over.store(true, Relaxed);
             let late = async {

@@ -32,8 +32,8 @@ use tokio::{net::UnixStream, sync::mpsc, time::sleep};
 const HOURS: u64 = 24;
 const MINUTES: u64 = 60;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Containers at a time, at most.
-const MOST: usize = 8;
+/// Maximum number of containers at a time.
+const MAX_CONTAINERS: usize = 8;
 /// Hours after which every kind of state has been held at least once.
 const BEGIN: u64 = 4;
 /// Files of limits, and their values before policyd writes to them.
@@ -269,8 +269,8 @@ impl Site {
     async fn live(&mut self) -> Vec<Holdings> {
         let mut hours = Vec::new();
         for minute in 0..HOURS * MINUTES {
-            let few = self.live.len() < MOST / 2;
-            if few || (self.live.len() < MOST && self.below(2) == 0) {
+            let few = self.live.len() < MAX_CONTAINERS / 2;
+            if few || (self.live.len() < MAX_CONTAINERS && self.below(2) == 0) {
                 self.come();
             } else {
                 self.go();

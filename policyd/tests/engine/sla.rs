@@ -224,7 +224,7 @@ fn feasible_targets_are_met() {
             reach(&mut vm, "after a change");
         }
         let needed: f64 = vm.workloads.iter().map(|one| one.need(one.target)).sum();
-        vm.pages = needed / MOST;
+        vm.pages = needed / MAX_NEED;
         reach(&mut vm, "after the VM's share was reduced to the need");
         rest(&mut vm, case);
     }
@@ -232,14 +232,14 @@ fn feasible_targets_are_met() {
 }
 
 /// The largest part of the store that is needed in these cases.
-const MOST: f64 = 0.75;
+const MAX_NEED: f64 = 0.75;
 
 /// Makes one container need half as much more and another one half as much, if that can be met.
 fn change_workloads(vm: &mut Vm, part: f64, change: usize) -> bool {
     let count = vm.workloads.len();
     let (up, down) = (change % count, (change + 1) % count);
     let need = |at: usize| vm.workloads[at].need(vm.workloads[at].target);
-    let possible = part * GIB + need(up) * 0.5 - need(down) * 0.5 < MOST * GIB;
+    let possible = part * GIB + need(up) * 0.5 - need(down) * 0.5 < MAX_NEED * GIB;
     if possible {
         vm.workloads[up].scale *= 1.5;
         vm.workloads[down].scale *= 0.5;

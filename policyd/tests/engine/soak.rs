@@ -17,8 +17,8 @@ use tempfile::TempDir;
 
 const HOURS: usize = 24;
 const HOUR: usize = 3600 / 5;
-/// Containers at a time, at most.
-const MOST: usize = 24;
+/// Maximum number of containers at a time.
+const MAX_CONTAINERS: usize = 24;
 /// Files of limits, and their values before policyd writes to them.
 const LIMITS: [(&str, &str); 3] = [("low", "0\n"), ("high", "max\n"), ("max", "max\n")];
 
@@ -97,7 +97,9 @@ impl Site {
 
     /// Causes the events of an interval, and measures.
     fn interval(&mut self, number: usize) {
-        if self.live.len() < MOST / 2 || (self.live.len() < MOST && self.below(2) == 0) {
+        if self.live.len() < MAX_CONTAINERS / 2
+            || (self.live.len() < MAX_CONTAINERS && self.below(2) == 0)
+        {
             self.come();
         } else {
             self.go();

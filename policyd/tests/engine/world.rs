@@ -131,8 +131,8 @@ impl World {
 
     /// Performs all actions that are due now.
     pub(crate) fn act(&mut self) {
-        const MOST: usize = 3000;
-        for _ in 0..MOST {
+        const MAX_ACTIONS: usize = 3000;
+        for _ in 0..MAX_ACTIONS {
             let Some(action) = self.engine.poll_action(self.now) else {
                 let next = self.engine.poll_timeout();
                 assert!(next > self.now, "would be polled again at once");

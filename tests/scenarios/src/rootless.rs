@@ -24,7 +24,7 @@ const CAPACITY_MIB: u64 = 96;
 /// Part of the VM's share that the controlled container is entitled to, in percent.
 const FLOOR: f64 = 40.0;
 /// Maximum number of pools of the user's containers.
-const MOST: usize = 4;
+const MAX_POOLS: usize = 4;
 /// Prefix of their names.
 const USERS: &str = "user ";
 /// Value in bytes to which policyd lowers `memory.max` of the user's containers.
@@ -209,7 +209,7 @@ fn share(guest: &Guest, when: &str) -> Result<f64> {
         pools = ddctl::containers(guest)?;
         let users = pools.iter().filter(|one| one.name.starts_with(USERS));
         let golds = pools.iter().filter(|one| one.name == "gold");
-        Ok((users.count() <= MOST && golds.count() == 1).then_some(()))
+        Ok((users.count() <= MAX_POOLS && golds.count() == 1).then_some(()))
     })
     .with_context(|| format!("{pools:#?}"))?;
     for one in &pools {

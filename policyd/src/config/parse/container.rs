@@ -102,9 +102,9 @@ fn container(
     };
     let ssd_weight = section.whole("ssd_weight", MAX_WEIGHT);
     let disk_ms = section.number("disk_ms", 0.001..=1000.0);
-    let usual_most = match &selector {
+    let default_max = match &selector {
         Some(Selector::UserUnit { .. }) => MAX_OF_USERS,
-        _ => USUAL_MOST,
+        _ => DEFAULT_MAX_CGROUPS,
     };
     let most_cgroups = section.whole("most_cgroups", MAX_POOLS - 1);
     let target = section.table("target").map(|below| {
@@ -127,7 +127,7 @@ fn container(
     let container = container.map(|((name, selector), weight)| Container {
         name,
         selector,
-        most_cgroups: most_cgroups.unwrap_or(usual_most),
+        most_cgroups: most_cgroups.unwrap_or(default_max),
         weight,
         ssd_weight: ssd_weight.unwrap_or(weight),
         disk_ms,
@@ -152,8 +152,8 @@ fn container(
     container
 }
 
-/// The most cgroups of a glob by default: nearly all pools that a module accepts.
-const USUAL_MOST: u32 = 1000;
+/// Maximum number of cgroups of a glob by default: nearly all pools that a module accepts.
+const DEFAULT_MAX_CGROUPS: u32 = 1000;
 /// The most cgroups of users by default. It is small, because each user can create units, and these
 /// shall not take all pools.
 const MAX_OF_USERS: u32 = 64;

@@ -26,7 +26,7 @@ use super::{
 /// Pages of a run.
 const RUN: u16 = 32;
 /// Maximum number of pages of a put.
-const MOST: u16 = 1024;
+const MAX_PAGES: u16 = 1024;
 
 /// Returns a result together with the time that the operation took.
 fn timed(done: Result<Done>, since: Instant) -> Result<Value> {
@@ -51,7 +51,7 @@ fn exchange(vm: &mut MiniVm<'_>, other: u64) -> Result<Value> {
         timed(vm.move_pages(operation, place, RUN), start)
     };
     let own = order(Operation::Put, (0, 0))?;
-    let put = order(Operation::Put, (u64::from(MOST), other))?;
+    let put = order(Operation::Put, (u64::from(MAX_PAGES), other))?;
     let get = order(Operation::Get, (0, other))?;
     // A get without a hit leaves nothing at the host.
     let again = order(Operation::Get, (0, 0))?;
@@ -61,22 +61,22 @@ fn exchange(vm: &mut MiniVm<'_>, other: u64) -> Result<Value> {
 /// Half of the frames are present, and the others are withheld.
 pub(super) fn absent() -> Result<()> {
     let kvm = Kvm::new()?;
-    let mut withheld = Withheld::new(2 * usize::from(MOST))?;
-    withheld.memory[..usize::from(MOST) * PAGE].fill(1);
+    let mut withheld = Withheld::new(2 * usize::from(MAX_PAGES))?;
+    withheld.memory[..usize::from(MAX_PAGES) * PAGE].fill(1);
     withheld.begin()?;
     let mut vm = MiniVm::new(&kvm)?;
     vm.frames(&withheld.memory)?;
     vm.hello()?;
-    say(&exchange(&mut vm, u64::from(MOST))?)?;
+    say(&exchange(&mut vm, u64::from(MAX_PAGES))?)?;
     loop {
-        vm.order(Operation::Put, u64::from(MOST), RUN)?;
+        vm.order(Operation::Put, u64::from(MAX_PAGES), RUN)?;
     }
 }
 
 /// Present frames are followed by those of a device.
 pub(super) fn device() -> Result<()> {
     let kvm = Kvm::new()?;
-    let (ordinary, device) = (filled(MOST)?, memory::device(2)?);
+    let (ordinary, device) = (filled(MAX_PAGES)?, memory::device(2)?);
     let mut vm = MiniVm::new(&kvm)?;
     vm.frames(&ordinary)?;
     vm.hello()?;
@@ -92,13 +92,13 @@ pub(super) fn device() -> Result<()> {
 /// Makes the largest possible put twice. Before the second one the frames are swapped out.
 pub(super) fn swapped() -> Result<()> {
     let kvm = Kvm::new()?;
-    let memory = filled(MOST)?;
+    let memory = filled(MAX_PAGES)?;
     let mut vm = MiniVm::new(&kvm)?;
     vm.frames(&memory)?;
     vm.hello()?;
     let mut put = || -> Result<Value> {
         let start = Instant::now();
-        timed(vm.order(Operation::Put, 0, MOST), start)
+        timed(vm.order(Operation::Put, 0, MAX_PAGES), start)
     };
     let resident = put()?;
     memory::swap_out(&memory)?;
