@@ -29,6 +29,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let mut checks: Vec<Check<'_>> = vec![
         ("tidy", &|| tidy::check(workspace::top())),
         ("rustfmt", &|| cargo(&["fmt", "--all", "--check"])),
+        ("rustfmt of the fuzz targets", &|| {
+            cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
+        }),
         ("rustfmt of the modules", &modules::check_format),
         ("clippy", &clippy),
         ("shellcheck", &shell::check),
