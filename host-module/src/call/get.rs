@@ -7,7 +7,7 @@ use crate::call::operation::{extent, Caller};
 use crate::counters::{totals, Counter, Latency};
 use crate::ffi::kvm::CallingVm;
 use crate::ffi::tracepoints;
-use crate::ssd::fetch::ReadBefore;
+use crate::ssd::fetch::{Patience, ReadBefore};
 use crate::tier::page::Page;
 use crate::vm::pool::Pool;
 use crate::vm::scratch::NoticeRoom;
@@ -186,7 +186,8 @@ impl Caller<'_> {
     fn fetch(&self, runs: &Runs<'_>, carried: &mut Carried<Page>, read_before: &mut ReadBefore) {
         let pages = &mut carried.pages[..];
         let ssd = &self.host.ssd;
-        ssd.fetch(runs.placed(), pages, self.seed(), read_before);
+        let patience = Patience::Adaptive;
+        ssd.fetch(runs.placed(), pages, self.seed(), read_before, patience);
         self.consider_promotion();
     }
 

@@ -8,7 +8,7 @@
 
 use crate::ffi::queue;
 use crate::memory::without_waiting;
-use crate::ssd::fetch::{ReadBefore, Reads};
+use crate::ssd::fetch::{Patience, ReadBefore, Reads};
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
 use crate::tier::page::Page;
@@ -151,7 +151,7 @@ impl Ssd {
             // The capacity suffices for all these pages.
             let _ = held.push_within_capacity(page);
         }
-        reads.begin(self);
+        reads.begin(self, Patience::Adaptive);
         self.watch();
         reads.is_reading().then(|| {
             room.write(Deferred {

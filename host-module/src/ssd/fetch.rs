@@ -26,6 +26,15 @@ const STEP: usize = 64;
 /// Microseconds by which a wait may exceed its limit, because it ends with a tick of the timer.
 const TICKS_US: u64 = 10_000;
 
+/// The time that a read may take.
+#[derive(Clone, Copy)]
+pub(crate) enum Patience {
+    /// A multiple of the average time, because a vCPU waits and its guest has a disk of its own.
+    Adaptive,
+    /// The deadline, because no guest waits.
+    Deadline,
+}
+
 /// A page that is to be read.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -106,9 +115,10 @@ impl Ssd {
         pages: &mut [Option<Page>],
         seed: impl Fn(&Run, u64) -> u64,
         read_before: &mut ReadBefore,
+        patience: Patience,
     ) -> bool {
         let mut reads = self.look_up(runs, pages, seed, Some(read_before));
-        reads.begin(self);
+        reads.begin(self, patience);
         reads.finish(self, |entry, page, _| {
             if page.is_some() {
                 pages[entry.at] = page;
@@ -212,9 +222,9 @@ impl Reads {
 
     /// Begins all reads.
     #[inline(never)]
-    pub(crate) fn begin(&mut self, ssd: &Ssd) {
+    pub(crate) fn begin(&mut self, ssd: &Ssd, patience: Patience) {
         for batch in self.batches.iter_mut() {
-            let begun = batch.begin(ssd);
+            let begun = batch.begin(ssd, patience);
             if let Err(error) = begun {
                 batch.device.note_failed(ssd, error, batch.entries.len());
                 self.is_complete &= error == ENODEV;
@@ -320,10 +330,15 @@ impl Reads {
 }
 
 impl Batch {
-    fn begin(&mut self, ssd: &Ssd) -> Result {
+    fn begin(&mut self, ssd: &Ssd, patience: Patience) -> Result {
         let device = &self.device;
-        let limit = device.health.limit(ssd.deadline_us(), ssd.milliseconds());
-        self.limit = limit.ok_or(EAGAIN)?;
+        let deadline = ssd.deadline_us();
+        let limit = device.health.limit(deadline, ssd.milliseconds());
+        let limit = limit.ok_or(EAGAIN)?;
+        self.limit = match patience {
+            Patience::Adaptive => limit,
+            Patience::Deadline => deadline,
+        };
         let count = self.entries.len();
         let pages = Page::several(count)?;
         let mut positions = [0; STEP];

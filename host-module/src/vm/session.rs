@@ -13,7 +13,7 @@ use crate::ffi::shrinker::like_reclaim;
 use crate::ffi::{queue, random, tracepoints};
 use crate::number::Number;
 use crate::ssd::deferred::Deferrals;
-use crate::ssd::fetch::ReadBefore;
+use crate::ssd::fetch::{Patience, ReadBefore};
 use crate::ssd::log::Holding;
 use crate::ssd::writer::{PoolWriter, Writer};
 use crate::ssd::Ssd;
@@ -270,10 +270,8 @@ impl ddcore::host::Session for Session {
         let file = self.hasher.file(&run.file);
         let seed = |_: &Run, index| self.seed(file, index);
         let runs = core::iter::once((*run, 0));
-        if !self
-            .ssd
-            .fetch(runs, pages, seed, &mut ReadBefore::nothing())
-        {
+        let (nothing, patience) = (&mut ReadBefore::nothing(), Patience::Deadline);
+        if !self.ssd.fetch(runs, pages, seed, nothing, patience) {
             return false;
         }
         for page in pages {
