@@ -199,6 +199,9 @@ pub struct PoolStats {
     pub evictions_unproven: u64,
     /// Pages found in the SSD tier that stayed there ([`crate::answer::RETAINED`]).
     pub hits_retained: u64,
+    /// Puts refused: the pool's pages go to the SSD tier, and no device takes them: there is none
+    /// that works and keeps up, its write budget is used up, or no segment could be freed.
+    pub put_refused_device: u64,
 }
 
 impl PoolStats {
@@ -214,7 +217,7 @@ impl PoolStats {
             used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
             evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
             ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted
-            put_refused_unproven evictions_unproven hits_retained
+            put_refused_unproven evictions_unproven hits_retained put_refused_device
         }
         let histograms = [
             (&mut self.get_latency, &other.get_latency),

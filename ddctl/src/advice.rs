@@ -62,6 +62,7 @@ fn refusals(report: &mut AdviceReport, name: &str, stats: &PoolStats) {
     let offered = stats
         .puts
         .saturating_add(stats.put_refused_memory)
+        .saturating_add(stats.put_refused_device)
         .saturating_add(stats.put_refused_absent)
         .saturating_add(stats.put_refused_fault);
     let many = |refused: u64| refused >= ENOUGH && percent(refused, offered) >= 1;
@@ -75,6 +76,17 @@ fn refusals(report: &mut AdviceReport, name: &str, stats: &PoolStats) {
             "`ddctl status` on the host shows what it can spare. Fewer VMs there, or a capacity \
              that it can spare all the time, end these refusals; so does a floor, at the cost of \
              the host's other memory.",
+        );
+    }
+    if many(stats.put_refused_device) {
+        report.add(
+            format!(
+                "No device of the SSD tier took {} % of the pages that {name} offered.",
+                percent(stats.put_refused_device, offered)
+            ),
+            [],
+            "`ddctl ssd list` on the host shows whether a device is there, works and keeps up, and \
+             how many pages its write budget turned away.",
         );
     }
     if many(stats.put_refused_absent) {

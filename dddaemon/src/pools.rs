@@ -105,9 +105,10 @@ const PAGES: [(&str, &str, Getter); 17] = [
 ];
 
 /// Reasons to refuse pages.
-const REASONS: [(&str, Getter); 5] = [
+const REASONS: [(&str, Getter); 6] = [
     ("off", |it| it.put_refused_off),
     ("memory", |it| it.put_refused_memory),
+    ("device", |it| it.put_refused_device),
     ("fault", |it| it.put_refused_fault),
     ("absent", |it| it.put_refused_absent),
     ("unproven", |it| it.put_refused_unproven),

@@ -38,7 +38,7 @@ counter_fields! {
         weight entitlement ssd_entitlement used puts put_refused_off put_refused_memory put_refused_fault gets hits
         misses flushes evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
         ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted put_refused_unproven
-        evictions_unproven hits_retained
+        evictions_unproven hits_retained put_refused_device
     } { get_latency put_latency ssd_get_latency }
 }
 

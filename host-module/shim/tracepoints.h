@@ -75,7 +75,7 @@ TRACE_EVENT(dd_put_refused,
 		__field(u32, vm)
 		__field(u32, pool)
 		__field(u32, pages)
-		__array(char, reason, 8)
+		__array(char, reason, 12)
 	),
 	TP_fast_assign(
 		__entry->vm = vm;

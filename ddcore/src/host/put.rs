@@ -22,8 +22,11 @@ pub enum Refusal {
     /// The pages would go to the SSD tier, and the pool's
     /// [`SsdAdmit`](ddabi::pool::SsdAdmit) does not admit them.
     Unproven,
-    /// The host had no memory, or no room could be made in a tier.
+    /// The host had no memory, or no room could be made in the memory tier.
     Memory,
+    /// The pages would go to the SSD tier, and no device takes them: there is none that works and
+    /// keeps up, its write budget is used up, or no segment could be freed.
+    Device,
     /// The guest's frame is not memory that can be read.
     Fault,
     /// The guest's frame is not in the host's memory (for example swapped out).
@@ -219,7 +222,8 @@ fn store_on_ssd<H: Host>(
             keep(session, core::iter::once((part, at)), carried, stamp) == count
         });
         if !kept {
-            result = Err(Refusal::Memory);
+            let why = placed.map_or(Refusal::Device, |_| Refusal::Memory);
+            result = Err(why);
         }
     }
     retire(origin.host, &mut carried.pages[..pages]);

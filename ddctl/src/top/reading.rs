@@ -80,6 +80,7 @@ impl From<&PoolStats> for Counts {
         let refused = stats
             .put_refused_off
             .saturating_add(stats.put_refused_memory)
+            .saturating_add(stats.put_refused_device)
             .saturating_add(stats.put_refused_fault)
             .saturating_add(stats.put_refused_absent)
             .saturating_add(stats.put_refused_unproven);

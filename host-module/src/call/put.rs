@@ -48,6 +48,7 @@ fn reason(refusal: Refusal) -> &'static CStr {
         Refusal::Off => c"off",
         Refusal::Unproven => c"unproven",
         Refusal::Memory => c"memory",
+        Refusal::Device => c"device",
         Refusal::Fault => c"fault",
         Refusal::Absent => c"absent",
     }

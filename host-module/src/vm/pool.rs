@@ -47,6 +47,7 @@ pub(crate) struct Pool {
     refused_off: Counter,
     refused_unproven: Counter,
     refused_memory: Counter,
+    refused_device: Counter,
     refused_fault: Counter,
     refused_absent: Counter,
     /// Pages that were evicted because they were not admitted to the SSD tier.
@@ -81,6 +82,7 @@ impl Pool {
             refused_off: Counter::new(),
             refused_unproven: Counter::new(),
             refused_memory: Counter::new(),
+            refused_device: Counter::new(),
             refused_fault: Counter::new(),
             refused_absent: Counter::new(),
             evicted_unproven: Counter::new(),
@@ -107,6 +109,7 @@ impl Pool {
             &self.refused_unproven,
             &self.evicted_unproven,
             &self.refused_memory,
+            &self.refused_device,
             &self.refused_fault,
             &self.refused_absent,
             &self.gets,
@@ -200,6 +203,7 @@ impl Pool {
             Refusal::Off => &self.refused_off,
             Refusal::Unproven => &self.refused_unproven,
             Refusal::Memory => &self.refused_memory,
+            Refusal::Device => &self.refused_device,
             Refusal::Fault => &self.refused_fault,
             Refusal::Absent => &self.refused_absent,
         };
@@ -244,6 +248,7 @@ impl Pool {
             put_refused_unproven: self.refused_unproven.get(),
             evictions_unproven: self.evicted_unproven.get(),
             hits_retained: ssd.hits_retained,
+            put_refused_device: self.refused_device.get(),
         }
     }
 }

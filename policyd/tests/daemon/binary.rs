@@ -93,6 +93,9 @@ fn the_unit_is_sound() {
         // A command that forks without end does not end the daemon either: commands run in a cgroup
         // of their own, which has limits.
         "Delegate=memory pids\nDelegateSubgroup=daemon",
+        // Commands share what the daemon leaves of these.
+        "MemoryMax=384M",
+        "TasksMax=128",
     ];
     fake::assert_unit(Path::new(unit), &lines);
 }

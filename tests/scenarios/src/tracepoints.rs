@@ -134,6 +134,7 @@ fn totals(stage: &Stage<'_>, name: &str) -> Result<PoolStats> {
 fn refusals(pools: &PoolStats) -> u64 {
     pools.put_refused_off
         + pools.put_refused_memory
+        + pools.put_refused_device
         + pools.put_refused_fault
         + pools.put_refused_absent
         + pools.put_refused_unproven

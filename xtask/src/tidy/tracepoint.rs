@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! `docs/tracepoints.md` describes every tracepoint of the modules with every field, and no other.
-//! Each tracepoint prints all of its fields, and Rust can pass it.
+//! Each tracepoint prints all of its fields, has room for the words that the page names, and can be
+//! passed from Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +38,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
         ];
         broken.extend(unpassed(&events, passing));
         broken.extend(differences(&events, &described(page, heading)));
+        broken.extend(too_long(header, page, heading));
         let tell = |what: String| format!("{path}: {what}");
         broken.into_iter().map(tell).collect::<Vec<_>>()
     };
@@ -63,6 +65,38 @@ fn differences(
                 broken.extend(surplus.map(|(field, of_type)| {
                     format!("{PAGE} gives {name} the field {field}, a {of_type}")
                 }));
+            }
+        }
+    }
+    broken
+}
+
+/// Returns the words of the page that do not fit into the array of their field. The event would have
+/// only their beginning.
+fn too_long(header: &str, page: &str, heading: &str) -> Vec<String> {
+    let array = |line: &str| {
+        let inner = line.trim().strip_prefix("__array(char, ")?;
+        let (name, size) = inner.strip_suffix(')')?.split_once(", ")?;
+        Some((name.to_owned(), size.parse::<usize>().ok()?))
+    };
+    let mut room = BTreeMap::new();
+    for (name, size) in header.lines().filter_map(array) {
+        let least = room.entry(name).or_insert(size);
+        *least = size.min(*least);
+    }
+    let mut broken = Vec::new();
+    for line in section(page, heading).lines() {
+        let Some((field, meaning)) = line
+            .strip_prefix("| `")
+            .and_then(|row| row.split_once("` | word | "))
+        else {
+            continue;
+        };
+        // Every second part is in backticks. A word has no space.
+        let words = meaning.split('`').skip(1).step_by(2);
+        for word in words.filter(|word| !word.contains(' ')) {
+            if room.get(field).is_some_and(|size| word.len() >= *size) {
+                broken.push(format!("{field} has no room for {word}"));
             }
         }
     }
@@ -154,8 +188,6 @@ fn fields(arguments: &str) -> Fields {
 
 /// Returns the events that a section of the page describes.
 fn described(page: &str, heading: &str) -> BTreeMap<String, Fields> {
-    let section = page.split(&format!("\n{heading}\n")).nth(1);
-    let section = section.unwrap_or_default().split("\n## ").next();
     let event = |part: &str| {
         let (name, rest) = part.split_once('`')?;
         let row = |line: &str| {
@@ -165,8 +197,15 @@ fn described(page: &str, heading: &str) -> BTreeMap<String, Fields> {
         };
         Some((name.to_owned(), rest.lines().filter_map(row).collect()))
     };
-    let parts = section.unwrap_or_default().split("\n### `").skip(1);
+    let parts = section(page, heading).split("\n### `").skip(1);
     parts.filter_map(event).collect()
+}
+
+/// Returns the section of the page with this heading.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let rest = page.split(&format!("\n{heading}\n")).nth(1);
+    rest.and_then(|rest| rest.split("\n## ").next())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -214,6 +253,17 @@ DEFINE_EVENT(dd_move, dd_demote,
     #[test]
     fn a_page_that_agrees_is_right() {
         assert!(complaints(HEADER, TEXT, C, RUST).is_empty());
+    }
+
+    #[test]
+    fn words_have_room() {
+        let with = |word: &str| TEXT.replace("| why |", &format!("| `{word}`: why |"));
+        assert!(complaints(HEADER, &with("no-host"), C, RUST).is_empty());
+        let cut = complaints(HEADER, &with("unproven"), C, RUST);
+        assert_eq!(
+            cut,
+            ["host-module/shim/tracepoints.h: reason has no room for unproven"]
+        );
     }
 
     #[test]

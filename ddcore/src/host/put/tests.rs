@@ -23,11 +23,12 @@ use zerocopy::IntoBytes;
 #[derive(Default)]
 struct Large;
 
-/// The setting of a session, the number of its places, and the number of pages that were counted
-/// for the write budget.
+/// The setting of a session, whether the device takes no page, the number of its places, and the
+/// number of pages that were counted for the write budget.
 #[derive(Default)]
 struct Own {
     admit: Cell<SsdAdmit>,
+    is_full: Cell<bool>,
     places: Cell<u64>,
     counted: Cell<usize>,
 }
@@ -51,6 +52,9 @@ impl Owner for Large {
         counted: usize,
     ) -> Option<(usize, u64)> {
         let counts = &session.own.counted;
+        if session.own.is_full.get() {
+            return None;
+        }
         counts.set(counts.get() + counted);
         // As in the module, a step places 32 pages at most.
         let step = pages.len().min(32);
@@ -172,6 +176,17 @@ fn only_proven_pages_are_put_on_ssds() {
     assert_eq!(put(&host), [refused, Ok(()), Ok(()), Ok(())]);
     assert_eq!(session.state().ssd(), 12);
     assert_eq!(session.own.places.get(), 16 + 12);
+}
+
+/// Pages that no device takes are not refused for lack of memory, and an older copy of them is
+/// removed.
+#[test]
+fn a_device_that_takes_no_page_is_a_reason_of_its_own() {
+    let (host, vm) = host();
+    assert_eq!(put(&host), [Ok(()); 4]);
+    vm.session.own.is_full.set(true);
+    assert_eq!(put(&host), [Err(Refusal::Device); 4]);
+    assert_eq!(vm.session.state().ssd(), 0);
 }
 
 /// A run that is stored in several steps, as a whole or not at all, is counted for the write budget

@@ -60,6 +60,7 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
         let refused = stats
             .put_refused_off
             .saturating_add(stats.put_refused_memory)
+            .saturating_add(stats.put_refused_device)
             .saturating_add(stats.put_refused_fault)
             .saturating_add(stats.put_refused_absent)
             .saturating_add(stats.put_refused_unproven)

@@ -59,7 +59,7 @@ counters! {
     PoolStats {
         weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
         hits_foreign get_batches put_batches put_refused_off put_refused_memory put_refused_fault put_refused_absent
-        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted put_refused_unproven
+        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted put_refused_device put_refused_unproven
         evictions_unproven hits_retained
     }
 }

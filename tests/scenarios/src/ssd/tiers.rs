@@ -172,7 +172,7 @@ impl Site<'_> {
             Ok((pages, seconds.parse()?))
         };
         // Pages wait in memory until the device can be written, and are refused once too many wait.
-        let refused = || Ok::<_, anyhow::Error>(counted(host, FILE)?.put_refused_memory);
+        let refused = || Ok::<_, anyhow::Error>(counted(host, FILE)?.put_refused_device);
         let none = refused()?;
         wait::until("more pages leave the guest than the device takes", || {
             Ok((refused()? > none).then_some(()))
