@@ -51,7 +51,7 @@ mod tests {
     fn ports_are_not_those_of_other_exporters() {
         for port in [POLICYD_PORT, DDHOSTD_PORT] {
             assert!(!(9090..11000).contains(&port), "{port}");
-            // Nor are they ephemeral ones, which the kernel gives to clients.
+            // The ports are not ephemeral ones, which the kernel gives to clients.
             assert!((1024..32768).contains(&port), "{port}");
         }
         assert_ne!(POLICYD_PORT, DDHOSTD_PORT);

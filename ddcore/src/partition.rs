@@ -106,7 +106,7 @@ impl Sums {
             .unwrap_or(0);
         let wanted = entity.used.saturating_add(eviction);
         let fair = entity.entitlement.saturating_add(extra);
-        // Real numbers of pages are far below 2^63; `signed` limits larger ones.
+        // Page counts that occur in practice are far below 2^63; `signed` limits larger ones.
         signed(wanted) - signed(fair)
     }
 }

@@ -32,7 +32,7 @@ enum Daemon {
     Read,
     /// It is not running.
     Absent,
-    /// It has no status socket, by which it is found.
+    /// It has no status socket, without which ddctl cannot find it.
     Hidden,
     /// It reads this file instead.
     Elsewhere(PathBuf),

@@ -65,7 +65,7 @@ pub fn warn(text: &str, json: bool) {
 }
 
 /// Returns the error with which a program ends. Kind and hint are those of the error that is the
-/// cause; the message also has what it was the cause of.
+/// cause; the message also has the context in which it occurred.
 fn ending(error: &anyhow::Error) -> ProgramError {
     let message = format!("{error:#}");
     if let Some(cause) = error.downcast_ref::<ProgramError>() {

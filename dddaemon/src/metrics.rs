@@ -51,7 +51,7 @@ pub async fn serve<R: Send + Sync + 'static>(
     reports: watch::Receiver<Arc<R>>,
     write: Write<R>,
 ) {
-    // The oldest comes first.
+    // Connections are ordered by age, the oldest first.
     let mut connections: Vec<Connection> = Vec::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -185,7 +185,7 @@ mod tests {
         let mut answer = String::new();
         scraper.read_to_string(&mut answer).await.unwrap();
         assert!(answer.ends_with("\nx_total 7\n"), "{answer}");
-        // The oldest was closed.
+        // The server has closed the oldest idle connection.
         let mut nothing = Vec::new();
         assert_eq!(idle[0].read_to_end(&mut nothing).await.unwrap(), 0);
         server.abort();

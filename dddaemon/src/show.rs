@@ -160,7 +160,7 @@ mod tests {
             stream.read_to_string(&mut answer).await.map(|_| answer)
         };
         assert!(scrape().await.unwrap().ends_with("\nx 7\n"));
-        // It stays open.
+        // The page stays open.
         show.open(None, Some(address)).await;
         assert!(show.troubles().is_empty());
         assert!(scrape().await.unwrap().ends_with("\nx 7\n"));

@@ -126,14 +126,14 @@ impl Disk {
             return None;
         };
         match (self.state, device.state) {
-            // It cannot be used any more, and the one that is at its path can.
+            // The module's device is unusable, and a new device is at its path.
             (_, DeviceState::Failed | DeviceState::Leaving) if self.is_lost => {
                 self.state = State::Due;
                 return Some(Step::Remove(device.id));
             }
             (_, DeviceState::Failed) => self.trouble = Some("it has failed".into()),
             (State::Settled, _) => self.trouble = None,
-            // A removal is not complete before it is repeated until no page is left.
+            // The removal is repeated until the device has no pages left.
             (State::Due, DeviceState::Leaving) => return Some(Step::Remove(device.id)),
             (State::Due, _) => {
                 let rate = self.listed.write_budget;
@@ -199,7 +199,7 @@ mod tests {
         let active = device(DeviceState::Active, 7);
         assert_eq!(disk.look(NODE, Some(&active)), None);
         assert_eq!(disk.word, Some("active"));
-        // It was removed by hand.
+        // An administrator has removed the device.
         assert_eq!(disk.look(NODE, None), None);
         assert_eq!((disk.word, &disk.trouble), (None, &None));
         disk.begin();
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(disk.look(None, Some(&failed)), None);
         assert_eq!(disk.look(NODE, Some(&failed)), Some(Step::Remove(3)));
         disk.removed();
-        // It fails again where it is.
+        // The device fails again and is still at its path.
         assert_eq!(disk.look(NODE, Some(&failed)), None);
         assert_eq!(disk.trouble.as_deref(), Some("it has failed"));
     }
@@ -282,7 +282,7 @@ mod tests {
         ]
         .map(|state| device(state, 0));
         assert_eq!(disk.look(NODE, Some(&active)), None);
-        // The module has not noticed yet.
+        // The module has not noticed the replacement yet.
         assert_eq!(disk.look(OTHER, Some(&active)), None);
         assert_eq!(disk.look(OTHER, Some(&suspect)), None);
         assert_eq!(disk.look(OTHER, Some(&failed)), Some(Step::Remove(3)));

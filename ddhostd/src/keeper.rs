@@ -153,7 +153,8 @@ impl Keeper {
     /// them.
     pub fn due(&mut self, now: Duration) -> Vec<(u32, Weights, VmChange)> {
         let mut due = Vec::new();
-        // Others are not compared with the entries, of which there may be many.
+        // VMs whose weight is not due are not compared with the entries, of which there may be
+        // many.
         let may_be_set =
             |known: &Known| known.due && (known.named || now >= known.since + PATIENCE);
         for (vm, known) in self.vms.iter_mut().filter(|(_, known)| may_be_set(known)) {
@@ -270,7 +271,7 @@ mod tests {
             let changes = keeper.due(START).into_iter().map(|(_, _, change)| change);
             changes.collect::<Vec<VmChange>>()
         };
-        // It follows the weight in the memory tier, unless it was set.
+        // The weight in the SSD tier follows that in the memory tier until it is set.
         assert_eq!(changes(WEB, 100), [change(300, None)]);
         assert_eq!(changes(WEB, 5), [change(300, Some(300))]);
         let own = format!("{WEB}ssd-weight = 7\n");

@@ -149,11 +149,11 @@ pub struct Runtime<M: HostAccess, S: Service> {
 #[derive(Debug, Default)]
 struct State {
     status: Option<HostStatus>,
-    /// Why the module could not be asked.
+    /// The reason why the module could not be asked.
     absent: Option<String>,
-    /// Why the sizes of the memory tier could not be set.
+    /// The reason why the sizes of the memory tier could not be set.
     sizes: Option<String>,
-    /// Why the settings of all devices could not be set.
+    /// The reason why the settings of all devices could not be set.
     ssd: Option<String>,
     refused: Option<String>,
     warnings: Vec<String>,

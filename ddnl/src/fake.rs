@@ -54,15 +54,15 @@ pub enum Fault {
     /// The module works.
     #[default]
     None,
-    /// It is not loaded.
+    /// The module is not loaded.
     Absent,
     /// The caller lacks `CAP_NET_ADMIN`.
     Forbidden,
-    /// It has this ABI version.
+    /// The module reports this ABI version.
     Version(u32),
-    /// Its structures have another size.
+    /// The module's structures have another size.
     Layout,
-    /// It refuses every change with this error number.
+    /// The module refuses every change with this error number.
     Refusing(i32),
 }
 

@@ -6,9 +6,9 @@
 //! figure of a paper. Times of the disk and of the key-value stores were chosen by runs without a
 //! store. Other parameters were chosen by results with one: the processor time of a served file by
 //! table 2, the sizes of the file sets by what figure 9 shows, and the size of a video and the
-//! length of the runs by the evictions in table 2. So the sizes and evictions that these were
-//! chosen by are no independent results; the gains between modes, the division of the store and
-//! the order of containers are not fitted.
+//! length of the runs by the evictions in table 2. The sizes and evictions by which these were
+//! chosen are therefore inputs of the model, not results that confirm it; the gains between modes,
+//! the division of the store and the order of containers are not fitted.
 
 /// Number of 4 KiB pages in a unit, which the machine moves as a whole. A unit of 16 KiB is the
 /// mean file size of Filebench's servers, and the size of a large folio.

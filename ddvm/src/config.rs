@@ -43,9 +43,9 @@ pub struct Config {
 /// Rights of VMs without an entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unlisted {
-    /// Use the cache with this weight.
+    /// The VMs use the cache with this weight.
     Allow(u32),
-    /// Not use the cache: their weight is 0.
+    /// The VMs do not use the cache: their weight is 0.
     Deny,
 }
 
@@ -65,7 +65,7 @@ pub struct Entry {
 pub struct Weights {
     /// In the memory tier.
     pub memory: u32,
-    /// In the SSD tier, which is that in the memory tier if absent.
+    /// In the SSD tier; if absent, the weight in the memory tier applies.
     pub ssd: Option<u32>,
 }
 

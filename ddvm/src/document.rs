@@ -31,7 +31,7 @@ impl Document {
             memory,
             document: DocumentMut::new(),
         };
-        // This tells all problems, and the next line only one.
+        // `check` reports all problems; the editor's parser stops at the first.
         parsed.check(text)?;
         parsed.document = document.map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(parsed)

@@ -56,7 +56,7 @@ const DEADLINE_US: u64 = 20_000;
 pub(crate) struct Ssd {
     #[pin]
     devices: SpinLock<[Option<Arc<Device>>; MAX_DEVICES]>,
-    /// The same devices, for the owners of places.
+    /// A second table of the devices, in which owners of places look them up without `devices`.
     table: DeviceTable,
     /// Serializes adding and removing devices.
     #[pin]
@@ -65,9 +65,9 @@ pub(crate) struct Ssd {
     sequence: Atomic<u64>,
     /// Number of places of all devices.
     places: Atomic<u64>,
-    /// Queueing of segments that are not full.
+    /// The background work that queues segments that are not full.
     hurrying: Single,
-    /// Time from which that may be done again, in milliseconds.
+    /// Time from which segments that are not full may be queued again, in milliseconds.
     hurry_due: Atomic<u64>,
     /// Eviction of segments.
     reclaiming: Single,
@@ -171,7 +171,8 @@ impl Ssd {
         if !is_slow {
             return self.note_fast(device);
         }
-        // The device counts before its mark can be removed, so that the number is never negative.
+        // The device is counted before its mark can be cleared, so that the number is never
+        // negative.
         self.slow.add(1, Relaxed);
         if device.slow.xchg(true, Full) {
             self.slow.fetch_sub(1, Relaxed);
@@ -227,7 +228,7 @@ impl Ssd {
         let device = open(number)?;
         device.tell_state();
         self.places.add(device.places(), Relaxed);
-        // Before pages can get places on it.
+        // The device enters the table before pages can get places on it.
         self.table.set(number, Some(&device));
         self.devices.lock()[number] = Some(device);
         Ok(number as u32)

@@ -271,7 +271,7 @@ impl Tree {
             // The directory is watched before it is listed, so that no cgroup is missed in between.
             self.watch(&path, &directory);
             let Ok(entries) = fs::read_dir(&directory) else {
-                // It was removed in the meantime, which its parent's watch reports.
+                // The cgroup was removed in the meantime; the watch on its parent reports that.
                 continue;
             };
             for entry in entries.flatten() {

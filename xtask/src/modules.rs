@@ -47,7 +47,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Purpose of a build.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mode {
-    /// For loading.
+    /// The modules are built to be loaded.
     Plain,
     /// With clippy and the kernel's extra warnings, for their messages only.
     Lint,

@@ -85,7 +85,7 @@ impl Flavour {
 /// Checks that a kernel makes of itself at run time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Checks {
-    /// Those of Debian's kernel
+    /// The checks that Debian's kernel has enabled
     #[default]
     Stock,
     /// Memory, leaks, locks, contexts, lists, RCU; built from Debian's source

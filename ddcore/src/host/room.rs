@@ -313,7 +313,7 @@ pub fn make_room<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
     pages
 }
 
-/// Like [`make_room`], for a tier without enough room.
+/// The slow path of [`make_room`]: evicts until there is enough room.
 #[cold]
 #[inline(never)]
 fn evict_for<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {

@@ -65,7 +65,8 @@ struct Progress {
     cursor: Cursor,
 }
 
-/// The operation of each kind that the last call of this kind in a session has not completed.
+/// For each kind of operation, the one that the last call of that kind in a session left
+/// incomplete.
 #[derive(Debug)]
 pub struct Unfinished {
     flush: Option<Progress>,

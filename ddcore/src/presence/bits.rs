@@ -11,7 +11,7 @@ pub enum State {
     Present,
     /// A put is in flight, or a get after which the host may keep the page.
     Leaving,
-    /// The same, and the copy must not be used.
+    /// A put or such a get is in flight, and its copy must not be used.
     Cancelled,
 }
 

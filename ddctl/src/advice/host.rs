@@ -64,7 +64,7 @@ fn tier(report: &mut AdviceReport, view: &HostView<'_>) {
                 show_pages(status.limit),
                 show_pages(status.capacity)
             ),
-            // What it can spare at this moment is no capacity for all times.
+            // No command is advised, because the host may be able to spare more or less later.
             [],
             "The cache grows again by itself when the shortage is over. If it is the normal state, \
              set the capacity to the least that the host can spare on a busy day \

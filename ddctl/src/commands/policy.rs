@@ -101,7 +101,7 @@ fn draw(path: &Path) -> Result<Frame> {
 /// Reads one report from the daemon's socket.
 fn read(path: &Path) -> io::Result<String> {
     const PATIENCE: Duration = Duration::from_secs(5);
-    /// More than a report of 1024 containers has.
+    /// Maximum length of a report in bytes; a report of 1024 containers is shorter.
     const LONGEST: u64 = 16 << 20;
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -252,7 +252,7 @@ fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> 
              there as well\n"
         );
     }
-    // There is nothing to save then.
+    // A file that does not list the device is not changed.
     let editor = editor.filter(|_| was_listed);
     if arguments.save && !was_listed {
         text += &format!("{file} does not list it, and is not changed\n");

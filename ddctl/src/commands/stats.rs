@@ -90,7 +90,7 @@ fn draw(
         }),
     };
     let text = match (one, groups.as_slice()) {
-        // The text is not needed, and laying out a thousand rows is slow.
+        // JSON does not include the text, and laying out a thousand rows is slow.
         _ if context.json => String::new(),
         (true, [Group { vm, pools }]) => pools
             .iter()

@@ -15,7 +15,7 @@ use ddnl::printable;
 pub(crate) struct State {
     /// The last reading.
     pub(super) reading: Reading,
-    /// Why there is no newer reading.
+    /// The reason why there is no newer reading, if there is one.
     pub(super) trouble: Option<String>,
     /// Note about a change, until the next key.
     pub(super) note: Option<String>,

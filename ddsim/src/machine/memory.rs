@@ -19,7 +19,7 @@ pub(super) struct Shared {
 pub struct Usage {
     /// Units in use.
     pub used: usize,
-    /// Those of these units that belong to process memory.
+    /// Units in use that belong to process memory.
     pub anonymous: usize,
     /// Units that were read again after they had been reclaimed.
     pub refaults: Refaults,

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(name(command), Some("mail".into()));
         let command = "cloud-hypervisor --api-socket=/run/ch/proxy.sock";
         assert_eq!(name(command), Some("proxy".into()));
-        // libvirt, and Kata.
+        // The first command is libvirt's, and the second one Kata's.
         let command = "cloud-hypervisor --api-socket path=/run/libvirt/ch/web-socket";
         assert_eq!(name(command), Some("web".into()));
         let command = "cloud-hypervisor --api-socket /run/vc/vm/7f3a/clh-api.sock";

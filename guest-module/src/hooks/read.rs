@@ -404,8 +404,8 @@ struct Options {
 struct Round {
     hits: u64,
     retained: u64,
-    /// Runs that the host is reading from an SSD, which must be requested again. All runs, if there
-    /// is not an answer.
+    /// Runs that the host is reading from an SSD, which must be requested again. If the host did
+    /// not answer, these are all requested runs.
     unknown: u64,
     deferral: Option<Deferral>,
 }

@@ -27,15 +27,15 @@ use kernel::time::{Instant, Monotonic};
 /// State of the guest's frames of a run of a get.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Frames {
-    /// They can be written.
+    /// The frames can be written.
     Ready,
-    /// They can be written, and the SSD tier keeps the pages of the run.
+    /// The frames can be written, and the SSD tier keeps the pages of the run.
     Retained,
-    /// They must not be written, because KVM tracks dirty pages.
+    /// The frames must not be written, because KVM tracks dirty pages.
     Tracked,
-    /// Some of them are not in the host's memory, or are not ordinary memory.
+    /// Some of the frames are not in the host's memory, or are not ordinary memory.
     Absent,
-    /// They are not needed yet, because the host is still reading the pages of the run.
+    /// The frames are not needed yet, because the host is still reading the pages of the run.
     Reading,
 }
 

@@ -105,7 +105,7 @@ impl Log {
             let stuck = device.is_stuck(ssd).then(|| open.take()).flatten();
             drop(open);
             return match stuck {
-                // Another device may take the pages.
+                // The device is stuck; the caller tries another one.
                 Some(OpenSegment { device, segment }) => {
                     device.close(segment);
                     Filled::NoSegment

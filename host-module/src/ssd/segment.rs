@@ -59,11 +59,11 @@ pub(crate) struct Waste {
 
 /// Where a page is.
 pub(crate) enum Found {
-    /// In memory; this value is an additional owner of the page.
+    /// The page is in memory, and this value is an additional owner of it.
     InMemory(Page),
-    /// On the device, with this checksum.
+    /// The page is on the device, with this checksum.
     Written(u32),
-    /// Nowhere, because it could not be written.
+    /// The page is lost, because it could not be written.
     Lost,
 }
 

@@ -26,7 +26,7 @@ use kernel::time::Delta;
 /// Number of pages that are freed synchronously, which takes less than a millisecond.
 const FEW: u64 = 2048;
 
-/// Pause in which a device can write pages, before others are demoted.
+/// Pause between two steps of a demotion, in which devices can write pages.
 const PAUSE: Delta = Delta::from_millis(5);
 
 /// Number of consecutive pauses after which the remaining pages of a pool are evicted.

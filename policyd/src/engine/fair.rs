@@ -88,7 +88,7 @@ mod tests {
         };
         assert_eq!(divided(&[(1.0, 0.0), (3.0, 0.0)]), [25.0, 75.0]);
         assert_eq!(divided(&[(1.0, 0.4), (3.0, 0.0)]), [40.0, 60.0]);
-        // Without the first one's floor the second would have 0.3.
+        // Without the floor of the first container, the part of the second would be 0.3.
         let two = [(1.0, 0.5), (3.0, 0.28), (6.0, 0.0)];
         assert_eq!(divided(&two), [50.0, 28.0, 22.0]);
         assert_eq!(divided(&[(1.0, 1.5), (1.0, 0.5)]), [75.0, 25.0]);

@@ -37,7 +37,7 @@ pub(super) struct Managed {
     pub(super) character: Character,
     /// It misses its target, or has refaults of anonymous pages.
     pub(super) needy: bool,
-    /// It is not limited, because a nested container would lose memory that must not.
+    /// The container is not limited, because a nested one that must be spared would lose memory.
     pub(super) spared: bool,
     /// The last step is complete: no job for its limits runs.
     pub(super) settled: bool,

@@ -117,7 +117,7 @@ impl Names {
 /// Result of asking for names.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum NameChange {
-    /// Nothing new.
+    /// The answers change no name.
     None,
     /// Containers have names that had none.
     Named,

@@ -21,7 +21,7 @@ pub(crate) struct Rates {
     /// that the store may hold, so that the number of requests says little. The kernel's count of
     /// refaults is used instead.
     pub(crate) wanted: f64,
-    /// Those of them that the store returned; absent without a host.
+    /// Wanted pages a second that the store returned; absent without a host.
     pub(crate) given: Option<f64>,
     /// Gets of the memory tier in this time.
     pub(super) memory: Option<Gets>,

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A disk counts as equally fast if its time is below this multiple of the SSD tier's.
 const FASTER: f64 = 1.2;
-/// It counts as slower again from this multiple on.
+/// A disk that counted as equally fast counts as slower from this multiple on.
 const SLOWER: f64 = 1.3;
 
 /// Decides the weights in the SSD tier of containers that are in both tiers and have targets or

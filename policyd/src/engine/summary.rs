@@ -11,7 +11,7 @@ pub struct Summary {
     pub module: bool,
     /// Containers of the file that exist.
     pub wanted: usize,
-    /// Those of them that are enrolled.
+    /// Containers of the file that are enrolled.
     pub enrolled: usize,
     /// Whether all targets can be met, if there are any and it is known.
     pub feasible: Option<bool>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a file asks for in vain: floors that exceed the VM's share, and targets that cannot be met.
+//! Finds demands of a file that cannot be met: floors that exceed the VM's share, and targets that
+//! are out of reach.
 
 use super::{
     report::{Explanation, Report, size},

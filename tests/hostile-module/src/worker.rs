@@ -227,7 +227,7 @@ impl Worker {
                 grammar::wild_get(&mut self.draft, &mut self.rng);
                 self.call(self.block);
             }
-            // There is no memory for the answer behind it.
+            // The request is on the last page of memory, so that its answer page does not exist.
             4 => {
                 let (draft, rng) = (&mut *self.draft, &mut self.rng);
                 grammar::order(draft, rng, Operation::Get, self.own, DEFAULT_POOL);

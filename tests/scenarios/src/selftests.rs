@@ -55,7 +55,7 @@ enum End {
     Passed,
     Skipped,
     Failed,
-    /// It was ended because of its time.
+    /// The test exceeded its time limit and was ended.
     Ended,
 }
 

@@ -36,7 +36,7 @@ const ALL: [Tool; 3] = [fio::FIO, stress_ng::STRESS_NG, fsx::FSX];
 const CAPACITY_MIB: u64 = 64;
 /// Size of an ext4 with all files that stress-ng leaves.
 const DISK_MIB: u64 = 1024;
-/// For disturbers, which need no locks against other tasks here.
+/// Directory of the lock that disturbers expect; no other task uses it here.
 const MODELS: &str = "/run/models";
 /// Number of pages that must come from the host, and the same for the short form: a third of the
 /// smallest number seen. The number depends on the order in which the tools and the disturber run.

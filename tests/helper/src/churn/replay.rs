@@ -11,7 +11,7 @@ use super::{Model, Plan, ReadResult, Script, Step, digests, fill};
 pub struct WrongPage {
     /// Number of the step that read it.
     pub at: u32,
-    /// That step.
+    /// The step that read it.
     pub step: Step,
     /// The page; `None` if the length of the file or its existence was wrong.
     pub page: Option<usize>,

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::kept::{Kept, run, xfs_io};
 
 const PAGES: usize = 64;
-/// The key, for whom it keeps no secret.
+/// The key, which is fixed, because the test needs no secrecy.
 const KEY: [u8; 64] = [7; 64];
 
 pub(super) fn encrypt(dir: &Path) -> Result<u64> {
