@@ -35,6 +35,9 @@ pub enum Store {
 }
 
 impl Store {
+    /// All stores.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Ssd, Self::Hybrid, Self::None];
+
     /// Returns the store with this number, if there is one.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         match raw {
@@ -44,6 +47,31 @@ impl Store {
             3 => Some(Self::Hybrid),
             _ => None,
         }
+    }
+
+    /// Returns the store with this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|store| store.name() == name)
+    }
+
+    /// Returns the name of the store, as used by tools and configuration files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Memory => "mem",
+            Self::Ssd => "ssd",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    /// Returns whether pages are kept in the memory tier.
+    pub const fn has_memory(self) -> bool {
+        matches!(self, Self::Memory | Self::Hybrid)
+    }
+
+    /// Returns whether pages are kept in the SSD tier.
+    pub const fn has_ssd(self) -> bool {
+        matches!(self, Self::Ssd | Self::Hybrid)
     }
 }
 

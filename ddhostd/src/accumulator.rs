@@ -87,7 +87,7 @@ impl Accumulator {
                 None if was_cut => PoolStats::default(),
                 _ => stats,
             };
-            let store = ddnl::reply::store_word(store);
+            let store = store.name();
             counters.totals.entry(store).or_default().merge(&since);
             counters.last.insert(id, stats);
         }

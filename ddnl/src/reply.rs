@@ -368,16 +368,6 @@ pub const fn state_word(state: LinkState) -> &'static str {
     }
 }
 
-/// Returns the name of a store.
-pub const fn store_word(store: Store) -> &'static str {
-    match store {
-        Store::None => "none",
-        Store::Memory => "mem",
-        Store::Ssd => "ssd",
-        Store::Hybrid => "hybrid",
-    }
-}
-
 /// Returns the name of a device state.
 pub const fn device_state_word(state: DeviceState) -> &'static str {
     match state {
@@ -438,7 +428,7 @@ fn device_state_name<S: Serializer>(state: &DeviceState, serializer: S) -> Resul
 }
 
 fn store_name<S: Serializer>(store: &Store, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(store_word(*store))
+    serializer.serialize_str(store.name())
 }
 
 fn policy_name<S: Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {

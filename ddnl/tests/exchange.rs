@@ -443,13 +443,13 @@ fn words_of_the_request_are_not_the_kernels() {
 #[test]
 fn numbers_have_words() {
     use ddabi::{genl::Mode, pool::Store};
-    use ddnl::reply::{mode_word, store_word};
+    use ddnl::reply::mode_word;
     assert_eq!(
         [Mode::Weighted, Mode::GlobalFifo].map(mode_word),
         ["weighted", "fifo"]
     );
     assert_eq!(
-        [Store::None, Store::Memory].map(store_word),
+        [Store::None, Store::Memory].map(Store::name),
         ["none", "mem"]
     );
 }

@@ -19,7 +19,7 @@ pub use reach::Reach;
 pub use roots::Roots;
 pub use selector::{Name, Selector};
 pub use target::{Endpoint, Figure, Kind, Origin, Source, Target};
-pub use value::{Amount, Priority, Size, Store};
+pub use value::{Amount, Priority, Size, StoreName};
 
 use crate::discovery::Identity;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};

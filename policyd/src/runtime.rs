@@ -21,7 +21,7 @@ use dddaemon::{
     service::{Service, Watchdog},
     show::Show,
 };
-use ddnl::{AsyncGuestControl, Pool, printable, reply::store_word};
+use ddnl::{AsyncGuestControl, Pool, printable};
 use jobs::Jobs;
 use std::{
     collections::BTreeSet,
@@ -458,7 +458,7 @@ fn change_in_words(action: &Action) -> Option<String> {
                 .map(|weight| format!(" SSD weight {weight}"));
             let store = change
                 .store
-                .map(|store| format!(" store {}", store_word(store)));
+                .map(|store| format!(" store {}", store.name()));
             let policy = change
                 .policy
                 .map(|policy| format!(" policy {}", policy.name()));

@@ -4,7 +4,7 @@
 
 use crate::target::{NamedVm, pool_label};
 use ddabi::pool::{PoolStats, Store};
-use ddnl::{Pool, printable, reply::store_word};
+use ddnl::{Pool, printable};
 use std::time::Duration;
 
 /// State of a module at one time.
@@ -154,7 +154,7 @@ impl From<&Pool> for Row {
             ssd_used: stats.ssd_used,
             ssd_entitled: stats.ssd_entitlement,
             containers: 0,
-            kind: Some((store_word(pool.store), pool.policy.name())),
+            kind: Some((pool.store.name(), pool.policy.name())),
             counts: (&stats).into(),
         }
     }

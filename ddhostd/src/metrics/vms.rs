@@ -14,7 +14,7 @@ use dddaemon::{
     exposition::{Labels, Page, Value},
     pools,
 };
-use ddnl::{Pool, printable, reply::store_word};
+use ddnl::{Pool, printable};
 use std::collections::BTreeMap;
 
 /// Most VMs on the page.
@@ -134,7 +134,7 @@ fn containers<'a>(vms: &[(Labels, &VmReport)], pools: &'a [Pool]) -> Vec<(Labels
             .get(&pool.vm?)?
             .with("pool", &pool.id.to_string())
             .with("container", &printable(&pool.name))
-            .with("store", store_word(pool.store));
+            .with("store", pool.store.name());
         Some((labels, pool))
     };
     pools.iter().filter_map(row).collect()

@@ -2,9 +2,12 @@
 
 //! A container of the configuration file.
 
-use super::{Amount, Priority, Selector, Size, Store, Target, pattern};
+use super::{Amount, Priority, Selector, Size, Target, pattern};
 use crate::discovery::Identity;
-use ddabi::{policy::Policy, pool::SsdAdmit};
+use ddabi::{
+    policy::Policy,
+    pool::{SsdAdmit, Store},
+};
 
 /// An entry of the file: a container, or several that one glob selects.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,8 +85,10 @@ impl Container {
         match self.store {
             Store::None => Some("`store = \"none\"`"),
             // Pages of the store `hybrid` that have no room in memory are kept on SSDs.
-            Store::Mem if self.cache_ceiling.is_some_and(is_shut) => Some("`cache_ceiling` of 0"),
-            Store::Mem | Store::Ssd | Store::Hybrid => None,
+            Store::Memory if self.cache_ceiling.is_some_and(is_shut) => {
+                Some("`cache_ceiling` of 0")
+            }
+            Store::Memory | Store::Ssd | Store::Hybrid => None,
         }
     }
 

@@ -2,11 +2,14 @@
 
 //! Sizes, shares and priorities as users write them.
 
-use ddabi::{policy::Policy, pool::SsdAdmit};
+use ddabi::{
+    policy::Policy,
+    pool::{SsdAdmit, Store},
+};
 use ddconf::size;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// A number of bytes, written as a whole number, or with a suffix `K`, `M`, `G` or `T`, also as
 /// `MB` or `MiB` (powers of 1024).
@@ -127,56 +130,48 @@ impl From<Class> for Priority {
     }
 }
 
-/// The tiers that keep a container's pages.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase", try_from = "String")]
-pub enum Store {
-    /// The memory tier.
-    #[default]
-    Mem,
-    /// The SSD tier.
-    Ssd,
-    /// The memory tier, and the SSD tier for pages that have to leave that.
-    Hybrid,
-    /// The pages are not cached.
-    None,
-}
+/// The tiers that keep a container's pages, as the file and reports name them.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub struct StoreName(pub Store);
 
-impl Store {
-    /// Returns whether pages are kept in the memory tier.
-    pub const fn has_memory(self) -> bool {
-        matches!(self, Self::Mem | Self::Hybrid)
-    }
-
-    /// Returns whether pages are kept in the SSD tier.
-    pub const fn has_ssd(self) -> bool {
-        matches!(self, Self::Ssd | Self::Hybrid)
-    }
-
-    /// Returns its name in the file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mem => "mem",
-            Self::Ssd => "ssd",
-            Self::Hybrid => "hybrid",
-            Self::None => "none",
-        }
+impl Default for StoreName {
+    fn default() -> Self {
+        Self(Store::Memory)
     }
 }
 
-impl TryFrom<String> for Store {
+impl From<StoreName> for &'static str {
+    fn from(name: StoreName) -> Self {
+        name.0.name()
+    }
+}
+
+impl TryFrom<String> for StoreName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, Self::Error> {
-        match name.as_str() {
-            "mem" => Ok(Self::Mem),
-            "none" => Ok(Self::None),
-            "ssd" => Ok(Self::Ssd),
-            "hybrid" => Ok(Self::Hybrid),
-            _ => Err(format!(
-                "unknown store `{name}`, expected `mem`, `ssd`, `hybrid` or `none`"
-            )),
-        }
+        let unknown = || {
+            let names = one_of(&Store::ALL.map(Store::name));
+            format!("unknown store `{name}`, expected {names}")
+        };
+        Store::from_name(&name).map(Self).ok_or_else(unknown)
+    }
+}
+
+impl JsonSchema for StoreName {
+    fn schema_name() -> Cow<'static, str> {
+        "Store".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The tiers that keep a container's pages: the memory tier (`mem`), the \
+                            SSD tier (`ssd`), the memory tier, and the SSD tier for pages that \
+                            have to leave that (`hybrid`), or no tier (`none`).",
+            "type": "string",
+            "enum": Store::ALL.map(Store::name),
+        })
     }
 }
 
@@ -209,9 +204,26 @@ impl TryFrom<String> for AdmitName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, Self::Error> {
-        let unknown = || format!("unknown admission to SSDs `{name}`, expected `all` or `second`");
+        let unknown = || {
+            let names = one_of(&SsdAdmit::ALL.map(SsdAdmit::name));
+            format!("unknown admission to SSDs `{name}`, expected {names}")
+        };
         SsdAdmit::from_name(&name).map(Self).ok_or_else(unknown)
     }
+}
+
+/// Returns the names as a list of alternatives, such as "`mem`, `ssd` or `none`".
+pub(super) fn one_of(names: &[&str]) -> String {
+    let mut text = String::new();
+    for (at, name) in names.iter().enumerate() {
+        text += match names.len() - at {
+            _ if at == 0 => "",
+            1 => " or ",
+            _ => ", ",
+        };
+        text += &format!("`{name}`");
+    }
+    text
 }
 
 #[cfg(test)]

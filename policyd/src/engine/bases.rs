@@ -8,8 +8,8 @@ use super::{
     matches::Matches,
     quantity::{Pages, Share},
 };
-use crate::config::{Container, Priority, Store};
-use ddabi::pool::DEFAULT_WEIGHT;
+use crate::config::{Container, Priority};
+use ddabi::pool::{DEFAULT_WEIGHT, Store};
 use ddnl::Pool;
 use std::collections::BTreeMap;
 

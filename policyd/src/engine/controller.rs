@@ -23,8 +23,8 @@ use super::{
     sample::Sample,
     ssd::SsdShares,
 };
-use crate::config::{Container, Store};
-use ddabi::pool::PoolStats;
+use crate::config::Container;
+use ddabi::pool::{PoolStats, Store};
 use ddnl::Pool;
 use std::collections::BTreeMap;
 use tracing::info;

@@ -3,7 +3,7 @@
 //! The engine's report on containers.
 
 use super::{Engine, Explanation, MemoryReport, Report, matches::Match, quantity::Pages, report};
-use crate::config::Amount;
+use crate::config::{Amount, StoreName};
 use ddabi::pool::PoolStats;
 use ddnl::Pool;
 
@@ -75,7 +75,7 @@ impl Engine {
             enrolled: pool.is_some(),
             verdict,
             reason: report::reason(container, verdict, &goals, has, need),
-            store: container.store,
+            store: StoreName(container.store),
             weight: self.weight(cgroup).unwrap_or(matched.weight),
             share_bytes: bytes(|stats| stats.entitlement),
             used_bytes: bytes(PoolStats::memory_used),

@@ -3,7 +3,7 @@
 //! The cgroups that match containers of the configuration.
 
 use super::{Cgroups, names::Names};
-use crate::config::{self, Config, Container};
+use crate::config::{Config, Container};
 use ddabi::pool::{SsdAdmit, Store};
 use ddnl::Policy;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ pub(super) fn find(config: &Config, cgroup: &str, names: &Names) -> Option<Match
         name: container.pool_name_of(cgroup, identity),
         weight: container.weight,
         ssd_weight: Some(container.ssd_weight).filter(|_| container.store.has_ssd()),
-        store: store(container.store),
+        store: container.store,
         policy: container.policy,
         ssd_admit: container.ssd_admit,
         container: at,
@@ -110,13 +110,4 @@ pub(super) fn has_room(
         .iter()
         .filter(|(other, matched)| matched.container == container && *other != cgroup);
     others.count() < config.containers[container].most()
-}
-
-fn store(wanted: config::Store) -> Store {
-    match wanted {
-        config::Store::Mem => Store::Memory,
-        config::Store::Ssd => Store::Ssd,
-        config::Store::Hybrid => Store::Hybrid,
-        config::Store::None => Store::None,
-    }
 }

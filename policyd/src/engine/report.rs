@@ -6,7 +6,8 @@ use super::{
     character::Character, goal::Goal, memory::Limits, protection::Protection, quantity::Pages,
     ruling::Verdict,
 };
-use crate::config::{Container, Figure, Store};
+use crate::config::{Container, Figure, StoreName};
+use ddabi::pool::Store;
 use ddnl::printable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ pub struct Explanation {
     pub reason: String,
     /// The tiers that keep its pages.
     #[serde(default)]
-    pub store: Store,
+    pub store: StoreName,
     /// Its weight in the memory tier.
     pub weight: u32,
     /// Its entitlement in the memory tier, in bytes.
@@ -243,7 +244,7 @@ impl Explanation {
     /// Writes its share of each tier in which it keeps pages.
     fn write_tiers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = |bytes: Option<u64>| bytes.map_or_else(|| "?".into(), size);
-        if self.store != Store::Ssd {
+        if self.store.0 != Store::Ssd {
             writeln!(
                 f,
                 "  weight {}: {} of the store, {} used, {} needed",

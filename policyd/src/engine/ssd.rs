@@ -23,7 +23,8 @@ use super::{
     quantity::{Benefit, Nanoseconds, Pages, Share},
     read_time::Times,
 };
-use crate::config::{Container, Store};
+use crate::config::Container;
+use ddabi::pool::Store;
 use ddnl::Pool;
 use fill::{Claimant, Gain};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-use ddabi::pool::SsdAdmit;
+use ddabi::pool::{SsdAdmit, Store};
 use insta::assert_snapshot;
-use policyd::config::{Config, Pattern, Selector, Store};
+use policyd::config::{Config, Pattern, Selector};
 use std::{fs, path::PathBuf, time::Duration};
 
 fn repository(file: &str) -> String {
@@ -371,7 +371,7 @@ fn all_keys_are_accepted() {
     let [web, batch] = &config.containers[..] else {
         panic!("{config:?}");
     };
-    assert_eq!((web.weight, web.store), (10_000, Store::Mem));
+    assert_eq!((web.weight, web.store), (10_000, Store::Memory));
     assert_eq!((batch.weight, batch.store), (70, Store::None));
     let pattern = Pattern::parse("/batch-*").unwrap();
     assert_eq!(batch.selector, Selector::Cgroup(pattern));

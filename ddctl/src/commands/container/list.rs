@@ -12,7 +12,6 @@ use crate::{
     watch::{self, Watch},
 };
 use clap::Args;
-use ddnl::reply::store_word;
 
 /// List containers with their cgroups, policies, weights and shares
 #[derive(Args, Debug)]
@@ -42,7 +41,7 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
         table.row([
             pool.id.to_string(),
             pool_label(pool),
-            store_word(pool.store).into(),
+            pool.store.name().into(),
             pool.policy.name().into(),
             pool.cgroup.as_deref().map_or("-".into(), printable),
             pool.weight.to_string(),

@@ -12,7 +12,7 @@ use crate::{
 };
 use clap::Args;
 use ddabi::pool::{SsdAdmit, Store};
-use ddnl::{PoolChange, reply::store_word};
+use ddnl::PoolChange;
 
 /// Choose where a container's pages are cached
 ///
@@ -47,7 +47,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         ..PoolChange::default()
     };
     guest.control.set_pool(pool.id, change)?;
-    let store = store_word(store);
+    let store = store.name();
     let ssd_admit = change.ssd_admit.map(SsdAdmit::name);
     let mut text = format!("Store of container {} is now {store}", pool_label(pool));
     if let Some(admit) = ssd_admit {

@@ -9,7 +9,7 @@ use crate::{
 };
 use ddabi::pool::Histogram;
 use ddconf::size::show_pages;
-use ddnl::{CounterFields, Pool, quantile_ns, reply::store_word};
+use ddnl::{CounterFields, Pool, quantile_ns};
 
 pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
     let stats = pool.stats_or_zero();
@@ -24,7 +24,7 @@ pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
     if let Some(cgroup) = &pool.cgroup {
         facts.add("Cgroup", crate::output::printable(cgroup));
     }
-    facts.add("Store", store_word(pool.store));
+    facts.add("Store", pool.store.name());
     facts.add("Policy", pool.policy.name());
     facts.add("Weight", pool.weight.to_string());
     facts.add("Used", show_pages(stats.used));

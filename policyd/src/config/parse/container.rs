@@ -4,7 +4,7 @@
 
 use super::{contradiction, selector::selector, target};
 use crate::config::{
-    Amount, Container, Priority, Selector, Store,
+    Amount, Container, Priority, Selector, StoreName,
     value::{AdmitName, Class, PolicyName},
 };
 use ddabi::{
@@ -113,7 +113,7 @@ fn container(
     });
     let policy = section.get("policy");
     let ssd_admit = section.get("ssd_admit");
-    let store = section.get("store").unwrap_or(Store::Mem);
+    let StoreName(store) = section.get("store").unwrap_or_default();
     let priority = priority(&mut section);
     let cache_floor = section.get("cache_floor");
     let cache_ceiling = section.get("cache_ceiling");

@@ -3,7 +3,8 @@
 //! Values of a container that are valid alone but contradict each other: bounds, keys without
 //! effect, and targets that can never be met.
 
-use crate::config::{Amount, Container, Store};
+use crate::config::{Amount, Container};
+use ddabi::pool::Store;
 use ddconf::reader::Section;
 use std::ops::Range;
 
