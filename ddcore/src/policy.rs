@@ -101,7 +101,7 @@ impl Class {
 
 /// The identity of a page as hashes, so that policies need no keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Name {
+pub struct PageName {
     /// Hash of the page.
     pub page: u64,
     /// Hash of the aligned group of pages to which the page belongs.
@@ -111,7 +111,7 @@ pub struct Name {
     pub block: u64,
 }
 
-impl Name {
+impl PageName {
     /// Returns the name of a page.
     pub const fn of(key: &PageKey) -> Self {
         let names = Names::of(&key.file);
@@ -135,7 +135,7 @@ impl Names {
 
     /// Returns the names of `pages` pages from `first` on. Pages share the hashes of their groups
     /// and blocks, which are computed once for each of these.
-    pub fn run(self, first: u64, pages: u32) -> impl Iterator<Item = Name> {
+    pub fn run(self, first: u64, pages: u32) -> impl Iterator<Item = PageName> {
         let (mut group, mut block) = (self.group(first), self.block(first));
         (first..first.saturating_add(pages.into())).map(move |index| {
             if index & GROUP_PLACES == 0 {
@@ -144,7 +144,7 @@ impl Names {
             if index & BLOCK_PLACES == 0 {
                 block = self.block(index);
             }
-            Name {
+            PageName {
                 page: self.page(index),
                 group,
                 block: block | index & BLOCK_PLACES,

@@ -5,7 +5,7 @@
 use crate::{
     keeper::rule,
     report::{Rule, show_weights, table},
-    runtime::Places,
+    runtime::Paths,
 };
 use anyhow::{Result, anyhow};
 use ddabi::genl::AUTOMATIC;
@@ -89,9 +89,9 @@ pub struct VmChange {
 }
 
 /// Finds out what a configuration would change at a module.
-pub fn run(config: &Config, host: &mut dyn HostControl, places: &Places) -> Result<DryRun> {
+pub fn run(config: &Config, host: &mut dyn HostControl, paths: &Paths) -> Result<DryRun> {
     let status = host.status()?;
-    let proc = &places.proc;
+    let proc = &paths.proc;
     let memory = tier::memory(&proc.join("meminfo"))?;
     let sizes = config
         .memory
@@ -123,7 +123,7 @@ pub fn run(config: &Config, host: &mut dyn HostControl, places: &Places) -> Resu
     let present = host.devices()?;
     let devices = config.ssd.devices.iter().map(|listed| DeviceChange {
         path: listed.path.clone(),
-        fate: fate(listed, &present, places),
+        fate: fate(listed, &present, paths),
     });
     let vms = host.vms()?;
     let vmms = Vmm::all(proc, vms.iter().map(|vm| vm.pid));
@@ -151,9 +151,9 @@ fn chosen(threshold: Option<u64>) -> Option<u64> {
     threshold.filter(|pages| *pages != AUTOMATIC)
 }
 
-fn fate(listed: &Listed, present: &[Device], places: &Places) -> DeviceOutcome {
-    let path = places.device(&listed.path);
-    let is_it = |device: &&Device| ssd::is_same(&places.device(&device.path), &path);
+fn fate(listed: &Listed, present: &[Device], paths: &Paths) -> DeviceOutcome {
+    let path = paths.device(&listed.path);
+    let is_it = |device: &&Device| ssd::is_same(&paths.device(&device.path), &path);
     match present.iter().find(is_it) {
         Some(device) => {
             let old = device.stats.write_budget;

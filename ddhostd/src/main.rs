@@ -12,7 +12,7 @@ use ddhostd::{
     dry_run,
     module::Kernel,
     report::Report,
-    runtime::{Places, Runtime},
+    runtime::{Paths, Runtime},
     schema,
 };
 use ddnl::blocking;
@@ -46,17 +46,17 @@ fn main() -> ExitCode {
 }
 
 fn check(file: &Path, json: bool) -> Result<ExitCode> {
-    let places = Places::default();
-    let config = places.load(file)?;
-    places.check_devices(&config)?;
-    let warnings = warn(&places, &config, json);
+    let paths = Paths::default();
+    let config = paths.load(file)?;
+    paths.check_devices(&config)?;
+    let warnings = warn(&paths, &config, json);
     failure::print(&CheckReport::new(file, &config, warnings), json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Reports the warnings about a file, and returns their number.
-fn warn(places: &Places, config: &Config, json: bool) -> usize {
-    let warnings = places.warnings(config);
+fn warn(paths: &Paths, config: &Config, json: bool) -> usize {
+    let warnings = paths.warnings(config);
     for warning in &warnings {
         failure::warn(warning, json);
     }
@@ -69,11 +69,11 @@ fn schema() -> Result<ExitCode> {
 }
 
 fn dry_run(file: &Path, json: bool) -> Result<ExitCode> {
-    let places = Places::default();
-    let config = places.load(file)?;
+    let paths = Paths::default();
+    let config = paths.load(file)?;
     let mut host = blocking::HostClient::open()?;
-    let changes = dry_run::run(&config, &mut host, &places)?;
-    warn(&places, &config, json);
+    let changes = dry_run::run(&config, &mut host, &paths)?;
+    warn(&paths, &config, json);
     failure::print(&changes, json)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -96,7 +96,7 @@ fn run(config: &Path) -> Result<ExitCode> {
     event_loop::run(BLOCKING_THREADS, async {
         let requests = event_loop::requests()?;
         let (module, service) = (Kernel::open().await, Systemd::default());
-        let runtime = Runtime::new(config, module, service, Places::default())?;
+        let runtime = Runtime::new(config, module, service, Paths::default())?;
         runtime.run(requests).await
     })?;
     Ok(ExitCode::SUCCESS)

@@ -41,7 +41,7 @@ use tracing::{error, info, warn};
 
 /// Where the daemon finds the machine; tests put directories in its place.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Paths {
     /// `/proc`.
     pub proc: PathBuf,
     /// `/sys`.
@@ -50,7 +50,7 @@ pub struct Places {
     pub root: PathBuf,
 }
 
-impl Default for Places {
+impl Default for Paths {
     fn default() -> Self {
         Self {
             proc: "/proc".into(),
@@ -60,7 +60,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl Paths {
     /// Reads a configuration file, which must be valid for this machine.
     pub fn load(&self, path: &Path) -> Result<Config> {
         Config::load(path, &self.proc.join("meminfo")).map_err(|problems| anyhow!(problems))
@@ -128,7 +128,7 @@ const EACH: Duration = Duration::from_millis(50);
 /// The daemon at work.
 pub struct Runtime<M: HostAccess, S: Service> {
     path: PathBuf,
-    places: Places,
+    paths: Paths,
     keeper: Keeper,
     module: M,
     control: Option<M::Control>,
@@ -165,8 +165,8 @@ struct State {
 impl<M: HostAccess, S: Service> Runtime<M, S> {
     /// Creates a daemon from a configuration file, which must be valid. Settings that this machine
     /// cannot have are reported as troubles, and the others are in force.
-    pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
-        let config = Places::load_for_any(path)?;
+    pub fn new(path: &Path, module: M, service: S, paths: Paths) -> Result<Self> {
+        let config = Paths::load_for_any(path)?;
         let now = Instant::now();
         Ok(Self {
             path: path::absolute(path)?,
@@ -175,9 +175,9 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
             keeper: Keeper::new(config),
             module,
             control: None,
-            names: Names::new(places.proc.clone()),
+            names: Names::new(paths.proc.clone()),
             accumulator: Accumulator::default(),
-            places,
+            paths,
             service,
             show: Show::new(metrics::page),
             state: State {
@@ -420,7 +420,7 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
         if !self.keeper.sizes_due() {
             return;
         }
-        let memory = tier::memory(&self.places.proc.join("meminfo"));
+        let memory = tier::memory(&self.paths.proc.join("meminfo"));
         let sizes = &self.keeper.config().memory;
         let change = match memory.map(|memory| sizes.change(memory, Some(status.capacity))) {
             Ok(Ok(change)) => control.configure(&change).await.map(|_| change),
@@ -476,7 +476,7 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
     async fn reload(&mut self) {
         self.service.reloading();
         self.state.loads += 1;
-        match Places::load_for_any(&self.path) {
+        match Paths::load_for_any(&self.path) {
             Ok(config) => {
                 info!("the configuration was read again");
                 self.state.refused = None;
@@ -497,7 +497,7 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
 
     /// Logs each warning about the configuration once.
     fn warn(&mut self) {
-        let warnings = self.places.warnings(self.keeper.config());
+        let warnings = self.paths.warnings(self.keeper.config());
         for warning in &warnings {
             if !self.state.warnings.contains(warning) {
                 warn!("{warning}");

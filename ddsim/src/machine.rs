@@ -22,7 +22,7 @@ use crate::workload::{ANONYMOUS, Step, Workload};
 use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{Admission, Name, Order, Policy, Pressure, Verdict, sketch};
+use ddcore::policy::{Admission, Order, PageName, Policy, Pressure, Verdict, sketch};
 use disk::{Commit, Disk};
 use memory::Shared;
 use std::cmp::Reverse;
@@ -275,7 +275,7 @@ impl Machine {
                     let page = page_of(running.pool, file, index);
                     running.cache.forget(page);
                     if let Some(curve) = &mut running.curve {
-                        curve.gone(Name::of(&page.key()).page);
+                        curve.gone(PageName::of(&page.key()).page);
                     }
                     self.host.flush(running.pool.vm, page);
                 }
@@ -311,7 +311,7 @@ impl Machine {
             };
             let hit = found.is_some();
             if !anonymous {
-                let name = Name::of(&page.key());
+                let name = PageName::of(&page.key());
                 running.admission.missed(&name, hit);
                 if let Some(curve) = &mut running.curve {
                     curve.read(name.page);
@@ -362,7 +362,7 @@ impl Machine {
             if !running.cache.access(page, false) {
                 self.host.flush(running.pool.vm, page);
                 if let Some(curve) = &mut running.curve {
-                    curve.gone(Name::of(&page.key()).page);
+                    curve.gone(PageName::of(&page.key()).page);
                 }
                 time += self.admit(now, container, page, false);
             }
@@ -404,7 +404,7 @@ impl Machine {
         if reclaimed.dirty {
             return 0;
         }
-        let name = Name::of(&reclaimed.page.key());
+        let name = PageName::of(&reclaimed.page.key());
         if let Some(curve) = &mut running.curve {
             curve.left(name.page);
         }

@@ -7,7 +7,7 @@ use crate::pagecache::PageCache;
 use crate::stream::{Access, Kind};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{Admission, Name, Order, Policy, Verdict, sketch};
+use ddcore::policy::{Admission, Order, PageName, Policy, Verdict, sketch};
 use serde::Serialize;
 
 /// Number of cells of the default policy's small caches, for pools of the sizes that are replayed.
@@ -88,7 +88,7 @@ pub fn replay(stream: &[Access], sizes: Sizes, policy: Policy) -> Outcome {
             outcome.guest_hits += 1;
             continue;
         }
-        let name = Name::of(&access.page.key());
+        let name = PageName::of(&access.page.key());
         if write {
             host.flush(vm, access.page);
             // Reads and writes both count as a demand for the page.
@@ -100,7 +100,7 @@ pub fn replay(stream: &[Access], sizes: Sizes, policy: Policy) -> Outcome {
         }
         guest.insert(access.page, write);
         while let Some(reclaimed) = guest.reclaim() {
-            let name = Name::of(&reclaimed.page.key());
+            let name = PageName::of(&reclaimed.page.key());
             let pressure = host.pressure(pool);
             match admission.offered(&name, reclaimed.workingset, &pressure) {
                 Verdict::Put(class) => {
@@ -118,7 +118,7 @@ pub fn curve(stream: &[Access], guest: usize) -> Curve<Vec<Slot>> {
     let mut curve = Curve::new(vec![Slot::default(); SLOTS]);
     let mut cache = PageCache::new(guest);
     for access in stream {
-        let hash = Name::of(&access.page.key()).page;
+        let hash = PageName::of(&access.page.key()).page;
         if access.kind == Kind::Gone {
             cache.forget(access.page);
             curve.gone(hash);
@@ -135,7 +135,7 @@ pub fn curve(stream: &[Access], guest: usize) -> Curve<Vec<Slot>> {
         }
         cache.insert(access.page, write);
         while let Some(reclaimed) = cache.reclaim() {
-            curve.left(Name::of(&reclaimed.page.key()).page);
+            curve.left(PageName::of(&reclaimed.page.key()).page);
         }
     }
     curve

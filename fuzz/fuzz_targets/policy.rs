@@ -8,7 +8,7 @@
 use arbitrary::Arbitrary;
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{Admission, Class, Name, Policy, Pressure, Verdict};
+use ddcore::policy::{Admission, Class, PageName, Policy, Pressure, Verdict};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -34,8 +34,8 @@ struct Input {
     steps: Vec<Step>,
 }
 
-fn name(page: u16) -> Name {
-    Name {
+fn name(page: u16) -> PageName {
+    PageName {
         page: ddabi::key::mix(page.into()),
         group: ddabi::key::mix(!u64::from(page >> 2)),
         block: ddabi::key::mix((page >> 4).into()) & !15 | u64::from(page & 15),

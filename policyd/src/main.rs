@@ -14,7 +14,7 @@ use policyd::{
     config::Config,
     engine::Report,
     module::Kernel,
-    runtime::{self, Places, Runtime},
+    runtime::{self, Paths, Runtime},
     schema,
 };
 use std::{
@@ -65,7 +65,7 @@ fn check(file: &Path, file_only: bool, strict: bool, json: bool) -> Result<ExitC
     let config = runtime::load(file)?;
     let warnings = match file_only {
         true => Vec::new(),
-        false => check::inspect(&config, &Places::default().root)?,
+        false => check::inspect(&config, &Paths::default().root)?,
     };
     for warning in &warnings {
         failure::warn(warning, json);
@@ -102,12 +102,12 @@ fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
 fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     // Programs that ask for JSON read the standard error, too.
     log::begin(if json { "error" } else { "warn" });
-    let places = Places {
+    let paths = Paths {
         state: None,
-        ..Places::default()
+        ..Paths::default()
     };
     let found = event_loop::run(BLOCKING_THREADS, async {
-        let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
+        let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), paths)?;
         runtime.dry_run(rounds).await
     })?;
     failure::print(&found, json)?;
@@ -124,11 +124,11 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
         Err(_) if is_absent_default(config) => (Config::default().cgroup_root, None),
         Err(error) => (Config::default().cgroup_root, Some(error)),
     };
-    let places = Places {
+    let paths = Paths {
         state: Some(state.into()),
-        ..Places::default()
+        ..Paths::default()
     };
-    CgroupWriter::new(&root, places.journal().as_deref());
+    CgroupWriter::new(&root, paths.journal().as_deref());
     match wrong {
         None => Ok(()),
         Some(error) => Err(error.context(format!("limits were undone in {}", root.display()))),
@@ -142,15 +142,15 @@ fn is_absent_default(config: &Path) -> bool {
 
 fn run(config: &Path) -> Result<()> {
     log::begin("info");
-    let mut places = Places::default();
-    let state = places.state.take().unwrap_or_else(|| DEFAULT_STATE.into());
+    let mut paths = Paths::default();
+    let state = paths.state.take().unwrap_or_else(|| DEFAULT_STATE.into());
     let lock = Lock::take(&state, "policyd")?;
     // Without the lock, the journal in this directory belongs to another daemon.
-    places.state = lock.is_some().then_some(state);
+    paths.state = lock.is_some().then_some(state);
     event_loop::run(BLOCKING_THREADS, async {
         let requests = event_loop::requests()?;
         let (module, service) = (Kernel::open().await, Systemd::default());
-        let runtime = Runtime::new(config, module, service, places)?;
+        let runtime = Runtime::new(config, module, service, paths)?;
         runtime.run(requests).await
     })
 }

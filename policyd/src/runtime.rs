@@ -43,7 +43,7 @@ pub fn load(path: &Path) -> Result<Config> {
 
 /// Paths at which the daemon finds the machine. Tests replace them by directories of their own.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Paths {
     /// `/proc`.
     pub proc: PathBuf,
     /// The root below which container runtimes keep their files.
@@ -52,7 +52,7 @@ pub struct Places {
     pub state: Option<PathBuf>,
 }
 
-impl Default for Places {
+impl Default for Paths {
     fn default() -> Self {
         // systemd passes the directory that it has created for the service.
         let state = std::env::var_os("RUNTIME_DIRECTORY");
@@ -65,7 +65,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl Paths {
     /// Returns the path of the journal of original limits.
     pub fn journal(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("limits.json"))
@@ -105,11 +105,11 @@ struct DryRun {
 
 impl<M: GuestAccess, S: Service> Runtime<M, S> {
     /// Creates a daemon from a configuration file, which must be valid.
-    pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
+    pub fn new(path: &Path, module: M, service: S, paths: Paths) -> Result<Self> {
         let config = load(path)?;
-        let writer = CgroupWriter::new(&config.cgroup_root, places.journal().as_deref());
-        let origins = Origins::new(&places.proc, &config.cgroup_root);
-        let runtimes = Runtimes::new(&places.root, &config);
+        let writer = CgroupWriter::new(&config.cgroup_root, paths.journal().as_deref());
+        let origins = Origins::new(&paths.proc, &config.cgroup_root);
+        let runtimes = Runtimes::new(&paths.root, &config);
         Ok(Self {
             path: path.into(),
             engine: Engine::new(config),
@@ -117,9 +117,9 @@ impl<M: GuestAccess, S: Service> Runtime<M, S> {
             control: None,
             service,
             tree: None,
-            root: places.root,
+            root: paths.root,
             runtimes,
-            meter: Meter::new(&places.proc, origins),
+            meter: Meter::new(&paths.proc, origins),
             jobs: Jobs::new(writer),
             show: Show::new(metrics::page),
             guest: None,
@@ -456,9 +456,7 @@ fn change_in_words(action: &Action) -> Option<String> {
             let ssd = change
                 .ssd_weight
                 .map(|weight| format!(" SSD weight {weight}"));
-            let store = change
-                .store
-                .map(|store| format!(" store {}", store.name()));
+            let store = change.store.map(|store| format!(" store {}", store.name()));
             let policy = change
                 .policy
                 .map(|policy| format!(" policy {}", policy.name()));

@@ -37,11 +37,11 @@ pub fn take<S: Session>(
 #[inline(never)]
 pub fn give<S: Session>(
     session: &S,
-    (run, place): (&Run, usize),
+    (run, position): (&Run, usize),
     carried: &mut Carried<S::Page>,
     write: impl FnMut(&S::Page, u64) -> bool,
 ) -> bool {
-    let pages = &carried.pages[place..place + run.pages as usize];
+    let pages = &carried.pages[position..position + run.pages as usize];
     let is_given = copy(run, pages, write);
     if !is_given && pages.iter().any(Option::is_some) {
         let Carried {
@@ -51,7 +51,7 @@ pub fn give<S: Session>(
             ..
         } = carried;
         let owner = |at: usize| pages[at].is_some().then_some(owners[at]);
-        recount(session, batch, (*run, place), owner, |list| {
+        recount(session, batch, (*run, position), owner, |list| {
             list.spoil_hits(1);
         });
     }
@@ -73,7 +73,7 @@ fn copy<P>(run: &Run, pages: &[Option<P>], mut write: impl FnMut(&P, u64) -> boo
 /// `carried` has none of them.
 pub fn share<S: Session>(
     session: &S,
-    (run, place): (&Run, usize),
+    (run, position): (&Run, usize),
     carried: &mut Carried<S::Page>,
 ) -> bool {
     let Carried {
@@ -85,7 +85,7 @@ pub fn share<S: Session>(
     run::look(
         session,
         batch,
-        core::iter::once((*run, place)),
+        core::iter::once((*run, position)),
         |at, held| {
             if is_ssd(held.list()) {
                 owners[at] = held.list();
@@ -93,7 +93,7 @@ pub fn share<S: Session>(
             }
         },
     );
-    let pages = &mut pages[place..place + run.pages as usize];
+    let pages = &mut pages[position..position + run.pages as usize];
     let has_all = pages.iter().all(Option::is_some);
     if !has_all {
         pages.fill_with(|| None);
@@ -107,7 +107,7 @@ pub fn share<S: Session>(
 #[inline(never)]
 pub fn give_shared<S: Session>(
     session: &S,
-    (run, place): (&Run, usize),
+    (run, position): (&Run, usize),
     carried: &mut Carried<S::Page>,
     write: impl FnMut(&S::Page, u64) -> bool,
 ) -> bool {
@@ -117,13 +117,13 @@ pub fn give_shared<S: Session>(
         batch,
         ..
     } = carried;
-    let pages = &pages[place..place + run.pages as usize];
+    let pages = &pages[position..position + run.pages as usize];
     let is_given = copy(run, pages, write);
     match is_given {
         true => recount(
             session,
             batch,
-            (*run, place),
+            (*run, position),
             |at| Some(owners[at]),
             |list| {
                 list.hits_retained += 1;
@@ -135,14 +135,14 @@ pub fn give_shared<S: Session>(
 }
 
 /// Returns the number of pages of a run that were in the SSD tier.
-pub fn from_ssd<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u32 {
-    let owners = carried.owners[place..place + run.pages as usize].iter();
+pub fn from_ssd<P>((run, position): (&Run, usize), carried: &Carried<P>) -> u32 {
+    let owners = carried.owners[position..position + run.pages as usize].iter();
     owners.filter(|owner| is_ssd(**owner)).count() as u32
 }
 
 /// Returns the number of pages of a run that did not belong to the pool of the run.
-pub fn foreign<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u64 {
-    let owners = carried.owners[place..place + run.pages as usize].iter();
+pub fn foreign<P>((run, position): (&Run, usize), carried: &Carried<P>) -> u64 {
+    let owners = carried.owners[position..position + run.pages as usize].iter();
     let foreign = owners.filter(|owner| list::pool(**owner) != run.pool);
     foreign.count() as u64
 }

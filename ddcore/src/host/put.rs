@@ -272,7 +272,7 @@ where
         *handle = page.handle();
     }
     insert(session, batch, runs, (&handles[..], stamp), |part| {
-        for page in &mut pages[part.place()..part.place() + part.pages()] {
+        for page in &mut pages[part.position()..part.position() + part.pages()] {
             if let Some(page) = page.take() {
                 page.keep();
             }

@@ -27,7 +27,7 @@ pub fn by_shard<S: Session>(
     let mut work = |batch: &mut Batch| {
         batch.by_shard(session.shard_bits(), |shard, group| work(shard, &group));
     };
-    for (run, place) in runs {
+    for (run, position) in runs {
         let pages = run.pages as usize;
         let mut done = 0;
         loop {
@@ -35,7 +35,7 @@ pub fn by_shard<S: Session>(
                 file: run.file,
                 index: run.index + done as u64,
             };
-            let at = (place + done, list(run.pool, run.class));
+            let at = (position + done, list(run.pool, run.class));
             done += batch.add(session.hasher(), &first, pages - done, at);
             if done == pages {
                 break;
@@ -110,9 +110,9 @@ pub fn take<S: Session>(
     by_shard(session, batch, runs, |shard, group| {
         session.with(shard, |index| {
             let mut tally = Tally::new();
-            index.take(group, Reason::Hit, |place, removed| {
+            index.take(group, Reason::Hit, |position, removed| {
                 tally.removed(session, removed.list(), 1);
-                found(place, removed);
+                found(position, removed);
             });
             let left = tally.subtract(session);
             count.memory += left.memory;
@@ -168,8 +168,8 @@ pub fn recount<S: Session>(
 ) {
     by_shard(session, batch, core::iter::once(run), |shard, group| {
         session.with(shard, |index| {
-            let places = |part: &Part| part.place()..part.place() + part.pages();
-            for owner in group.parts().flat_map(places).filter_map(&owner) {
+            let positions = |part: &Part| part.position()..part.position() + part.pages();
+            for owner in group.parts().flat_map(positions).filter_map(&owner) {
                 let lists = index.storage_mut().lists_mut();
                 if let Some(list) = lists.get_mut(usize::from(owner)) {
                     count(list);

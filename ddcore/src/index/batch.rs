@@ -24,7 +24,7 @@ pub struct Part {
     pub(super) mask: u16,
     pub(super) list: u16,
     pages: u16,
-    place: u16,
+    position: u16,
     shard: u16,
 }
 
@@ -42,17 +42,17 @@ impl Part {
 
     /// Returns the position of the first page among the caller's pages, as passed to
     /// [`Batch::add`].
-    pub const fn place(&self) -> usize {
-        self.place as usize
+    pub const fn position(&self) -> usize {
+        self.position as usize
     }
 
     /// Returns the position among the caller's pages of page `page` of the block.
-    pub(super) const fn place_of(&self, page: u32) -> usize {
-        self.place as usize + (page - self.mask.trailing_zeros()) as usize
+    pub(super) const fn position_of(&self, page: u32) -> usize {
+        self.position as usize + (page - self.mask.trailing_zeros()) as usize
     }
 
     /// Creates a part of the pages in `mask` of the block that contains page `index`. The caller
-    /// sets the number of pages, the place and the list.
+    /// sets the number of pages, the position and the list.
     #[inline]
     fn new(hasher: &Hasher, (file, hash): (&FileKey, u64), index: u64, mask: u16) -> Self {
         let block = (index >> BLOCK_BITS) as u32;
@@ -65,7 +65,7 @@ impl Part {
             mask,
             list: 0,
             pages: 0,
-            place: 0,
+            position: 0,
             shard: (group >> 56) as u16,
         }
     }
@@ -126,7 +126,7 @@ impl Batch {
             mask: 0,
             list: 0,
             pages: 0,
-            place: 0,
+            position: 0,
             shard: 0,
         };
         Self {
@@ -141,24 +141,24 @@ impl Batch {
         self.count == 0
     }
 
-    /// Adds `pages` pages from `first` on. `place` is the position of the first one among the
+    /// Adds `pages` pages from `first` on. `position` is the position of the first one among the
     /// caller's pages, and `list` the list into which [`Index::insert`](super::Index::insert) puts
     /// them. Returns the number of pages that fit, which includes pages beyond [`MAX_KEPT_INDEX`]
     /// that are skipped.
     ///
-    /// `place + pages` is at most 65536.
+    /// `position + pages` is at most 65536.
     #[inline]
     pub fn add(
         &mut self,
         hasher: &Hasher,
         first: &PageKey,
         pages: usize,
-        (place, list): (usize, u16),
+        (position, list): (usize, u16),
     ) -> usize {
         if pages != 1 || first.index > MAX_KEPT_INDEX {
             // The key is copied, so that the key of a single page can stay in registers.
             let first = *first;
-            return self.add_run(hasher, &first, pages, (place, list));
+            return self.add_run(hasher, &first, pages, (position, list));
         }
         let Some(part) = self.parts.get_mut(self.count) else {
             return 0;
@@ -167,7 +167,7 @@ impl Batch {
         let file = hasher.file(&first.file);
         let mask = 1 << (first.index % BLOCK_PAGES as u64);
         *part = Part::new(hasher, (&first.file, file), first.index, mask);
-        (part.pages, part.place, part.list) = (1, place as u16, list);
+        (part.pages, part.position, part.list) = (1, position as u16, list);
         1
     }
 
@@ -178,7 +178,7 @@ impl Batch {
         hasher: &Hasher,
         first: &PageKey,
         pages: usize,
-        (place, list): (usize, u16),
+        (position, list): (usize, u16),
     ) -> usize {
         let mut done = 0;
         let file = hasher.file(&first.file);
@@ -194,7 +194,7 @@ impl Batch {
             let count = (BLOCK_PAGES - page).min(pages - done);
             let mask = (u16::MAX >> (BLOCK_PAGES - count)) << page;
             *part = Part::new(hasher, (&first.file, file), index, mask);
-            (part.pages, part.place, part.list) = (count as u16, (place + done) as u16, list);
+            (part.pages, part.position, part.list) = (count as u16, (position + done) as u16, list);
             self.count += 1;
             done += count;
         }

@@ -6,7 +6,7 @@
 //! A block is in a slot of its bucket. Its list is that of its cohort, where its stamp is stored
 //! together with its number.
 
-use super::cohort::{Position, COHORT_BITS, PLACE_BITS};
+use super::cohort::{Position, COHORT_BITS, SLOT_BITS};
 use super::hash::BLOCK_BITS;
 use super::segment::Kind;
 use super::spill::SPILLED;
@@ -75,7 +75,7 @@ impl Field {
 const INDEX: Field = Field::new(0, 32);
 const FILE: Field = Field::new(32, FILE_BITS);
 const HAS_LEAF: Field = Field::new(55, 1);
-const PLACE: Field = Field::new(56, PLACE_BITS);
+const COHORT_SLOT: Field = Field::new(56, SLOT_BITS);
 const IS_LINK: Field = Field::new(62, 1);
 
 const LEAF: Field = Field::new(0, LEAF_BITS);
@@ -92,7 +92,7 @@ const BLANK: u32 = 0x9e37_79b9;
 /// | field | one page | more pages |
 /// |---|---|---|
 /// | file, index | those of all its pages | the same |
-/// | cohort and place | its place in the order of its list | the same |
+/// | cohort and slot in it | its place in the order of its list | the same |
 /// | `has_leaf` | 0 | 1 |
 /// | `PAGE` | which page it has | unused |
 /// | lower 40 bits of `body` | the handle of the page | number of the leaf with the lower bits of the handles, bitmap of the pages |
@@ -102,7 +102,7 @@ const BLANK: u32 = 0x9e37_79b9;
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Block {
-    /// Index, file, whether it has a leaf, place in its cohort, whether it is a link.
+    /// Index, file, whether it has a leaf, slot in its cohort, whether it is a link.
     name: u64,
     /// Handle, or leaf and bitmap; cohort; page.
     body: u64,
@@ -111,17 +111,22 @@ pub(super) struct Block {
 impl Block {
     /// Creates a block with one page and its handle, at most [`MAX_HANDLE`].
     #[inline]
-    pub(super) const fn single(name: Name, page: u32, handle: u64, position: Position) -> Self {
+    pub(super) const fn single(
+        name: BlockName,
+        page: u32,
+        handle: u64,
+        position: Position,
+    ) -> Self {
         Self {
-            name: name.0 | PLACE.put(position.place() as u32),
+            name: name.0 | COHORT_SLOT.put(position.slot() as u32),
             body: handle | COHORT.put(position.cohort()) | PAGE.put(page),
         }
     }
 
     /// Creates a block whose handles are in a leaf.
-    pub(super) const fn several(name: Name, mask: u16, leaf: u32, position: Position) -> Self {
+    pub(super) const fn several(name: BlockName, mask: u16, leaf: u32, position: Position) -> Self {
         Self {
-            name: name.0 | PLACE.put(position.place() as u32) | HAS_LEAF.put(1),
+            name: name.0 | COHORT_SLOT.put(position.slot() as u32) | HAS_LEAF.put(1),
             body: LEAF.put(leaf) | MASK.put(mask as u32) | COHORT.put(position.cohort()),
         }
     }
@@ -151,14 +156,14 @@ impl Block {
     }
 
     #[inline]
-    pub(super) const fn name(&self) -> Name {
-        Name(self.name & Name::MASK)
+    pub(super) const fn name(&self) -> BlockName {
+        BlockName(self.name & BlockName::MASK)
     }
 
     /// Returns whether it has a name.
     #[inline]
-    pub(super) const fn is(&self, name: Name) -> bool {
-        (self.name ^ name.0) & Name::MASK == 0
+    pub(super) const fn is(&self, name: BlockName) -> bool {
+        (self.name ^ name.0) & BlockName::MASK == 0
     }
 
     /// Returns whether it may be a block with this index, of any file. An empty slot or a link may
@@ -176,8 +181,8 @@ impl Block {
 
     /// Returns 1 if it has a name, and 0 otherwise.
     #[inline]
-    pub(super) const fn name_bit(&self, name: Name) -> u32 {
-        is_zero((self.name ^ name.0) & Name::MASK)
+    pub(super) const fn name_bit(&self, name: BlockName) -> u32 {
+        is_zero((self.name ^ name.0) & BlockName::MASK)
     }
 
     /// Returns 1 if it [has an index](Self::has_index), and 0 otherwise.
@@ -188,12 +193,12 @@ impl Block {
 
     #[inline]
     pub(super) const fn position(&self) -> Position {
-        Position::new(COHORT.get(self.body), PLACE.get(self.name) as usize)
+        Position::new(COHORT.get(self.body), COHORT_SLOT.get(self.name) as usize)
     }
 
     #[inline]
     pub(super) fn set_position(&mut self, position: Position) {
-        PLACE.set(&mut self.name, position.place() as u32);
+        COHORT_SLOT.set(&mut self.name, position.slot() as u32);
         COHORT.set(&mut self.body, position.cohort());
     }
 
@@ -272,9 +277,9 @@ const fn is_zero(word: u64) -> u32 {
 
 /// The file and the index of a block in one word.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) struct Name(u64);
+pub(super) struct BlockName(u64);
 
-impl Name {
+impl BlockName {
     const MASK: u64 = INDEX.put(u32::MAX) | FILE.put(u32::MAX);
 
     #[inline]
@@ -378,7 +383,8 @@ impl<S: Storage> Index<S> {
     }
 }
 
-const _: () = assert!(INDEX.bits + BLOCK_BITS == 36 && PLACE.shift + PLACE.bits <= IS_LINK.shift);
+const _: () =
+    assert!(INDEX.bits + BLOCK_BITS == 36 && COHORT_SLOT.shift + COHORT_SLOT.bits <= IS_LINK.shift);
 const _: () =
     assert!(MASK.shift + MASK.bits <= COHORT.shift && COHORT.shift + COHORT.bits <= PAGE.shift);
 const _: () = assert!(MAX_HANDLE >> COHORT.shift == 0 && LEAF.bits <= MASK.shift);

@@ -11,7 +11,7 @@
 
 use super::arena;
 use super::batch::Part;
-use super::block::{Block, Name};
+use super::block::{Block, BlockName};
 use super::segment::Kind;
 use super::spill::{Spill, SPILLED};
 use super::spread::Spread;
@@ -46,7 +46,7 @@ impl Bucket {
 
     /// Returns whether a slot has a block with a name.
     #[inline]
-    fn has(&self, name: Name) -> bool {
+    fn has(&self, name: BlockName) -> bool {
         self.slots(|block| block.name_bit(name)) != 0
     }
 
@@ -193,12 +193,12 @@ impl<S: Storage> Index<S> {
         if file == NONE {
             return NONE;
         }
-        self.first_block(part.hash, Name::new(file, part.block))
+        self.first_block(part.hash, BlockName::new(file, part.block))
     }
 
     /// Returns the first block with a name. The index must have, or have had, a block.
     #[inline]
-    pub(super) fn first_block(&self, hash: u32, name: Name) -> u32 {
+    pub(super) fn first_block(&self, hash: u32, name: BlockName) -> u32 {
         let number = self.blocks.bucket(hash);
         let bucket = self.bucket(number);
         let hits = bucket.slots(|block| block.name_bit(name));
@@ -218,7 +218,7 @@ impl<S: Storage> Index<S> {
 
     /// Returns the first block with a name, beginning with block `number`.
     #[inline(never)]
-    fn named(&self, mut number: u32, name: Name) -> u32 {
+    fn named(&self, mut number: u32, name: BlockName) -> u32 {
         while number != NONE && !self.block(number).is(name) {
             number = self.following(number);
         }
@@ -258,7 +258,7 @@ impl<S: Storage> Index<S> {
     /// Allocates a place for a block like [`Self::add_place`], unless there is a block with this
     /// name, or a bucket has to be split first.
     #[inline(always)]
-    pub(super) fn add_place_unless(&mut self, hash: u32, name: Name) -> Option<u32> {
+    pub(super) fn add_place_unless(&mut self, hash: u32, name: BlockName) -> Option<u32> {
         if self.blocks.used >= self.blocks.buckets() * LOAD {
             return None;
         }
@@ -280,7 +280,7 @@ impl<S: Storage> Index<S> {
     /// Allocates a place for a block in a bucket that is full or has spills, unless one of the
     /// spills has its name.
     #[inline(never)]
-    fn place_beside(&mut self, bucket: u32, empty: u32, name: Name) -> Option<u32> {
+    fn place_beside(&mut self, bucket: u32, empty: u32, name: BlockName) -> Option<u32> {
         let mut at = self.bucket(bucket).chain();
         while at != NONE {
             let spill = self.spill(at);

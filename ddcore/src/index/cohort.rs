@@ -3,7 +3,7 @@
 //! Cohorts: up to 64 blocks of a list that were added consecutively.
 //!
 //! The order of the blocks is kept in a linked list of cohorts, not of blocks. A block refers to
-//! its cohort and its place there, so that removing a block accesses only a cohort, which has 16
+//! its cohort and its slot there, so that removing a block accesses only a cohort, which has 16
 //! bytes; a cache line contains four of them. In a linked list of blocks, the removal would access
 //! two neighbours with a cache miss each. The list of a block is that of its cohort.
 
@@ -15,10 +15,10 @@ use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Maximum number of blocks in a cohort.
-pub(super) const MEMBERS: usize = 1 << PLACE_BITS;
+pub(super) const MEMBERS: usize = 1 << SLOT_BITS;
 
-/// Number of bits of a place in a cohort.
-pub(super) const PLACE_BITS: u32 = 6;
+/// Number of bits of a slot in a cohort.
+pub(super) const SLOT_BITS: u32 = 6;
 
 /// Number of bits of a cohort's number. As cohorts have 19 members on average, they suffice for all
 /// blocks.
@@ -54,23 +54,23 @@ const fn number(member: u64) -> u32 {
     member as u32 & ((1 << NUMBER_BITS) - 1)
 }
 
-/// The position of a block: a cohort and a place in it.
+/// The position of a block: a cohort and a slot in it.
 #[derive(Clone, Copy)]
 pub(super) struct Position(u32);
 
 impl Position {
     #[inline]
-    pub(super) const fn new(cohort: u32, place: usize) -> Self {
-        Self(cohort << PLACE_BITS | place as u32)
+    pub(super) const fn new(cohort: u32, slot: usize) -> Self {
+        Self(cohort << SLOT_BITS | slot as u32)
     }
 
     #[inline]
     pub(super) const fn cohort(self) -> u32 {
-        self.0 >> PLACE_BITS
+        self.0 >> SLOT_BITS
     }
 
     #[inline]
-    pub(super) const fn place(self) -> usize {
+    pub(super) const fn slot(self) -> usize {
         self.0 as usize % MEMBERS
     }
 }
@@ -80,11 +80,11 @@ const NEWER: Field = Field::new(20, COHORT_BITS);
 const LIST: Field = Field::new(40, 16);
 const COUNT: Field = Field::new(56, 7);
 
-/// A cohort, or a free slot for one.
+/// A cohort, or a free entry for one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Cohort {
-    /// Bitmap of the places with a block. Zero in a free cohort.
+    /// Bitmap of the slots with a block. Zero in a free cohort.
     present: u64,
     /// Adjacent cohorts, list, and number of members.
     facts: u64,
@@ -109,27 +109,27 @@ impl Cohort {
         COUNT.get(self.facts)
     }
 
-    /// Returns the place of the oldest member.
+    /// Returns the slot of the oldest member.
     const fn first(&self) -> usize {
         self.present.trailing_zeros() as usize % MEMBERS
     }
 
-    /// Returns the place of the newest member.
+    /// Returns the slot of the newest member.
     const fn last(&self) -> usize {
         (MEMBERS - 1).wrapping_sub(self.present.leading_zeros() as usize) % MEMBERS
     }
 
-    /// Takes a place.
+    /// Takes a slot.
     #[inline]
-    fn take_place(&mut self, place: usize) {
-        self.present |= 1 << place;
+    fn take_slot(&mut self, slot: usize) {
+        self.present |= 1 << slot;
         self.facts += COUNT.put(1);
     }
 
-    /// Vacates a place.
+    /// Vacates a slot.
     #[inline]
-    fn leave_place(&mut self, place: usize) {
-        self.present &= !(1 << place);
+    fn leave_slot(&mut self, slot: usize) {
+        self.present &= !(1 << slot);
         self.facts -= COUNT.put(1);
     }
 }
@@ -238,7 +238,7 @@ impl<S: Storage> Index<S> {
 
     /// Returns the stamp of the block at a position.
     pub(super) fn stamp(&self, position: Position) -> u64 {
-        self.members(position.cohort())[position.place()] >> NUMBER_BITS
+        self.members(position.cohort())[position.slot()] >> NUMBER_BITS
     }
 
     /// Makes a block the newest of a list. The caller has checked that there is room for a cohort,
@@ -246,20 +246,20 @@ impl<S: Storage> Index<S> {
     #[inline(always)]
     pub(super) fn join(&mut self, number: u32, (list, stamp): (u16, u64)) -> Position {
         let ends = self.list_mut(list);
-        let (mut cohort, mut place) = (ends.newest, 0);
+        let (mut cohort, mut slot) = (ends.newest, 0);
         // In a list without cohorts `left` is 0.
         if ends.left > 0 {
-            place = MEMBERS.wrapping_sub(ends.left as usize) % MEMBERS;
+            slot = MEMBERS.wrapping_sub(ends.left as usize) % MEMBERS;
             ends.left -= 1;
-            self.cohort_mut(cohort).take_place(place);
+            self.cohort_mut(cohort).take_slot(slot);
         } else {
             cohort = self.begin_cohort(list);
         }
-        self.members_mut(cohort)[place] = member(number, stamp);
-        Position::new(cohort, place)
+        self.members_mut(cohort)[slot] = member(number, stamp);
+        Position::new(cohort, slot)
     }
 
-    /// Begins a cohort at the newest end of a list, and takes its first place.
+    /// Begins a cohort at the newest end of a list, and takes its first slot.
     #[inline(never)]
     fn begin_cohort(&mut self, list: u16) -> u32 {
         let mut number = self.reuse::<Cohort>();
@@ -288,7 +288,7 @@ impl<S: Storage> Index<S> {
     pub(super) fn leave(&mut self, position: Position) -> u16 {
         let number = position.cohort();
         let cohort = self.cohort_mut(number);
-        cohort.leave_place(position.place());
+        cohort.leave_slot(position.slot());
         let (list, left) = (cohort.list(), cohort.count());
         if left % STEP == 0 {
             self.shrink(number);
@@ -343,9 +343,9 @@ impl<S: Storage> Index<S> {
         for from in [older, newer] {
             let mut rest = self.cohort(from).present;
             while rest != 0 {
-                let place = rest.trailing_zeros() as usize % MEMBERS;
-                let member = self.members(from)[place];
-                // A member of the older cohort never moves to a later place, so that no unread
+                let slot = rest.trailing_zeros() as usize % MEMBERS;
+                let member = self.members(from)[slot];
+                // A member of the older cohort never moves to a later slot, so that no unread
                 // member is overwritten.
                 self.members_mut(older)[next % MEMBERS] = member;
                 let position = Position::new(older, next);
@@ -366,8 +366,8 @@ impl<S: Storage> Index<S> {
 
     /// Updates the number of the block at a position.
     pub(super) fn redirect_member(&mut self, position: Position, to: u32) {
-        let place = &mut self.members_mut(position.cohort())[position.place()];
-        *place = member(to, *place >> NUMBER_BITS);
+        let member = &mut self.members_mut(position.cohort())[position.slot()];
+        *member = self::member(to, *member >> NUMBER_BITS);
     }
 
     /// Takes the highest number of a cohort out of use. If a cohort has this number, it moves to a
@@ -384,10 +384,10 @@ impl<S: Storage> Index<S> {
             self.set_older(cohort.newer(), target, cohort.list());
             let mut rest = cohort.present;
             while rest != 0 {
-                let place = rest.trailing_zeros() as usize % MEMBERS;
-                let member = self.members(highest)[place];
-                self.members_mut(target)[place] = member;
-                let position = Position::new(target, place);
+                let slot = rest.trailing_zeros() as usize % MEMBERS;
+                let member = self.members(highest)[slot];
+                self.members_mut(target)[slot] = member;
+                let position = Position::new(target, slot);
                 self.block_mut(number(member)).set_position(position);
                 rest &= rest - 1;
             }
@@ -411,8 +411,8 @@ impl<S: Storage> Index<S> {
             if rest == 0 {
                 break;
             }
-            let place = rest.trailing_zeros() as usize % MEMBERS;
-            *number = self::number(self.members(cohort)[place]);
+            let slot = rest.trailing_zeros() as usize % MEMBERS;
+            *number = self::number(self.members(cohort)[slot]);
             rest &= rest - 1;
             count += 1;
         }
@@ -425,8 +425,8 @@ impl<S: Storage> Index<S> {
         let present = self.cohort(cohort).present;
         let members = self.members(cohort);
         (0..MEMBERS)
-            .filter(move |place| present >> place & 1 != 0)
-            .map(move |place| number(members[place]))
+            .filter(move |slot| present >> slot & 1 != 0)
+            .map(move |slot| number(members[slot]))
     }
 }
 

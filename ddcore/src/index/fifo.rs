@@ -27,7 +27,7 @@ pub struct List {
     /// Numbers of the oldest and the newest cohort.
     pub(super) oldest: u32,
     pub(super) newest: u32,
-    /// Number of places for further blocks in the newest cohort.
+    /// Number of slots for further blocks in the newest cohort.
     pub(super) left: u32,
     /// Number of pages in the list now.
     pub used: u64,

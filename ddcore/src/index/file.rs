@@ -4,7 +4,7 @@
 
 use super::arena::{Arena, Piece};
 use super::batch::Part;
-use super::block::{Name, FILE_BITS};
+use super::block::{BlockName, FILE_BITS};
 use super::segment::Kind;
 use super::{Index, Storage, NONE};
 use ddabi::key::FileKey;
@@ -196,7 +196,7 @@ impl<S: Storage> Index<S> {
     fn redirect_blocks(&mut self, (file_hash, index): (u64, u32), from: u32, to: u32) {
         let hash = self.hasher.block(file_hash, index);
         loop {
-            let block = self.first_block(hash, Name::new(from, index));
+            let block = self.first_block(hash, BlockName::new(from, index));
             if block == NONE {
                 break;
             }

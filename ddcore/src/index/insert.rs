@@ -4,7 +4,7 @@
 
 use super::arena::{Piece, NUMBERS};
 use super::batch::{Group, Part, MAX_PARTS};
-use super::block::{Block, Name, BLOCK_PAGES, MAX_BLOCKS, MAX_HANDLE, PLACED};
+use super::block::{Block, BlockName, BLOCK_PAGES, MAX_BLOCKS, MAX_HANDLE, PLACED};
 use super::bucket::{Bucket, LOAD};
 use super::cohort::{Cohort, Members};
 use super::fifo::Sum;
@@ -103,7 +103,8 @@ impl<S: Storage> Index<S> {
         let mut sum = Sum::default();
         for (&candidate, part) in files.iter().zip(group.parts()) {
             if candidate != NONE && !files_removed {
-                if let Some([handle]) = handles.get(part.place()..part.place() + part.pages()) {
+                if let Some([handle]) = handles.get(part.position()..part.position() + part.pages())
+                {
                     if self.add_single(part, candidate, stamp, *handle) {
                         if let Some(others) = sum.add(part.list) {
                             self.added(others);
@@ -128,7 +129,7 @@ impl<S: Storage> Index<S> {
                 (file, block) = self.replace((file, block), part, &mut sink);
                 files_removed = true;
             }
-            if let Some(handles) = handles.get(part.place()..part.place() + part.pages()) {
+            if let Some(handles) = handles.get(part.position()..part.position() + part.pages()) {
                 files_added |= file == NONE;
                 if self.add_all(part, (file, block), stamp, handles) {
                     stored(part);
@@ -154,7 +155,7 @@ impl<S: Storage> Index<S> {
             return false;
         }
         file.add(part.block);
-        let name = Name::new(candidate, part.block);
+        let name = BlockName::new(candidate, part.block);
         let Some(number) = self.add_place_unless(part.hash, name) else {
             // The bounds of its indices may stay too wide, which is harmless.
             self.file_mut(candidate).remove();
@@ -270,7 +271,7 @@ impl<S: Storage> Index<S> {
         self.file_mut(file).add(part.block);
         let number = self.add_place(part.hash);
         let position = self.join(number, (part.list, stamp));
-        let name = Name::new(file, part.block);
+        let name = BlockName::new(file, part.block);
         *self.block_mut(number) = match handles {
             [handle] => Block::single(name, mask.trailing_zeros(), *handle, position),
             _ => {

@@ -137,7 +137,7 @@ impl<S: Storage> Index<S> {
                         list,
                         index: PhantomData,
                     };
-                    held(part.place_of(page), held_page);
+                    held(part.position_of(page), held_page);
                     mask &= mask - 1;
                 }
                 number = self.next_block(number);

@@ -82,7 +82,7 @@ impl<S: Storage> Index<S> {
                 list,
                 handle: block.only_handle(),
             };
-            sink(part.place(), removed);
+            sink(part.position(), removed);
         }
         self.removed(sum, reason);
     }
@@ -230,7 +230,7 @@ impl<S: Storage> Index<S> {
                 self.next_block(number)
             };
             self.remove_pages(number, mask, reason, |page, removed| {
-                sink(part.place_of(page), removed);
+                sink(part.position_of(page), removed);
             });
             number = next;
         }

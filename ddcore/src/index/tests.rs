@@ -73,18 +73,18 @@ impl Pair {
                 &group,
                 stamp,
                 &handles,
-                |place, page| replaced.push((place, page)),
+                |position, page| replaced.push((position, page)),
                 |part| stored += part.pages(),
             );
         });
         let mut expected = Vec::new();
         let mut count = 0;
-        for (place, key) in keys.iter().enumerate() {
+        for (position, key) in keys.iter().enumerate() {
             if key.index > MAX_KEPT_INDEX {
                 continue;
             }
             count += 1;
-            let handle = handles[place];
+            let handle = handles[position];
             let entry = Entry {
                 list,
                 handle,
@@ -93,11 +93,11 @@ impl Pair {
             self.expected[usize::from(list)].puts += 1;
             if let Some((old, _)) = self.model.insert(*key, (entry, 0)) {
                 self.expected[usize::from(old.list)].flushes += 1;
-                expected.push((place, removed(*key, &old)));
+                expected.push((position, removed(*key, &old)));
             }
         }
         assert_eq!(stored, count);
-        replaced.sort_by_key(|(place, _)| *place);
+        replaced.sort_by_key(|(position, _)| *position);
         assert_eq!(replaced, expected);
         self.renew(&keys, list);
     }
@@ -133,23 +133,28 @@ impl Pair {
         }
         let (mut got, mut seen) = (Vec::new(), Vec::new());
         batch.by_shard(0, |_, group| {
+            self.index.look(&group, |position, held| {
+                seen.push((position, held.handle()));
+            });
             self.index
-                .look(&group, |place, held| seen.push((place, held.handle())));
-            self.index
-                .take(&group, reason, |place, page| got.push((place, page)));
+                .take(&group, reason, |position, page| got.push((position, page)));
         });
-        let held = |(place, key)| self.model.get(key).map(|(entry, _)| (place, entry.handle));
+        let held = |(position, key)| {
+            self.model
+                .get(key)
+                .map(|(entry, _)| (position, entry.handle))
+        };
         let held: Vec<_> = keys.iter().enumerate().filter_map(held).collect();
         seen.sort_unstable();
         assert_eq!(seen, held);
         let mut expected = Vec::new();
-        for (place, key) in keys.iter().enumerate() {
+        for (position, key) in keys.iter().enumerate() {
             if let Some((old, _)) = self.model.remove(key) {
                 self.expected[usize::from(old.list)].count(reason, 1);
-                expected.push((place, removed(*key, &old)));
+                expected.push((position, removed(*key, &old)));
             }
         }
-        got.sort_by_key(|(place, _)| *place);
+        got.sort_by_key(|(position, _)| *position);
         assert_eq!(got, expected);
     }
 
@@ -246,12 +251,12 @@ impl Pair {
         }
         // The order of the moved blocks is not specified, so that the model takes it from the
         // index.
-        for (place, block) in self.fifo(list).into_iter().enumerate() {
+        for (position, block) in self.fifo(list).into_iter().enumerate() {
             let keys = self.keys(&block);
             let is_new = keys.iter().any(|key| pages.contains(key));
             for key in keys {
                 if let Some((entry, age)) = self.model.get_mut(&key) {
-                    *age = self.age + place as u64;
+                    *age = self.age + position as u64;
                     if is_new {
                         entry.stamp = stamp;
                     }
@@ -466,11 +471,11 @@ proptest! {
     fn twice_in_a_batch(runs in runs()) {
         let mut pair = Pair::new();
         let mut batch = Batch::new();
-        let (mut place, mut given, mut back) = (0, 0, 0);
+        let (mut position, mut given, mut back) = (0, 0, 0);
         for (first, pages) in &runs {
-            place += batch.add(&pair.index.hasher, first, *pages, (place, 0));
+            position += batch.add(&pair.index.hasher, first, *pages, (position, 0));
         }
-        let handles: Vec<u64> = (1..=place as u64).collect();
+        let handles: Vec<u64> = (1..=position as u64).collect();
         batch.by_shard(0, |_, group| {
             supply(&mut pair.index, group.len());
             pair.index.insert(&group, 0, &handles, |_, _| back += 1, |part| given += part.pages());

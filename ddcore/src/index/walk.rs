@@ -2,7 +2,7 @@
 
 //! Operations on many blocks, in steps. The caller can release its lock between two steps.
 
-use super::block::{Block, Name, BLOCK_PAGES};
+use super::block::{Block, BlockName, BLOCK_PAGES};
 use super::bucket::LOAD;
 use super::hash::BLOCK_BITS;
 use super::{Index, Reason, Removed, Storage, NONE};
@@ -290,7 +290,7 @@ impl<S: Storage> Index<S> {
             }
             budget.look();
             let block = self.hasher.block(hash, index);
-            let block = self.first_block(block, Name::new(number, index));
+            let block = self.first_block(block, BlockName::new(number, index));
             if block != NONE {
                 budget.spend(self.visit_all(block, &mut visit));
                 // The file was removed if this was its last block.

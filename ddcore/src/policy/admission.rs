@@ -7,7 +7,7 @@ use super::ghost;
 use super::shadow::{Cell, Shadow, Way};
 use super::sketch::Sketch;
 use super::throttle::Throttle;
-use super::{Class, Name, Policy, Pressure};
+use super::{Class, PageName, Policy, Pressure};
 
 /// One of this many pages that `mru` would refuse is admitted.
 const TRICKLE: u32 = 32;
@@ -116,7 +116,7 @@ where
 
     /// Records the read of a page that the guest's page cache did not have. `hit` is set if the
     /// host had it.
-    pub fn missed(&mut self, name: &Name, hit: bool) {
+    pub fn missed(&mut self, name: &PageName, hit: bool) {
         self.throttle.missed(hit);
         if self.counts() && name.group != self.group {
             self.group = name.group;
@@ -129,14 +129,18 @@ where
 
     /// Decides about a page that leaves the page cache by reclaim. `refaulted` is set if the kernel
     /// considers it part of a working set, and `pressure` is the last report of the host.
-    pub fn offered(&mut self, name: &Name, refaulted: bool, pressure: &Pressure) -> Verdict {
+    pub fn offered(&mut self, name: &PageName, refaulted: bool, pressure: &Pressure) -> Verdict {
         let class = self.leave([*name], pressure);
         self.decide(name, 1, class, refaulted, pressure)
     }
 
     /// The first half of [`Self::offered`]: records the pages of a folio, in their order, and
     /// returns its class, which is the highest class of its pages.
-    pub fn leave(&mut self, names: impl IntoIterator<Item = Name>, pressure: &Pressure) -> Class {
+    pub fn leave(
+        &mut self,
+        names: impl IntoIterator<Item = PageName>,
+        pressure: &Pressure,
+    ) -> Class {
         self.capacity = pressure.capacity;
         let mut highest = Class::LOWEST;
         // The group whose frequency was looked up last, and its class.
@@ -169,7 +173,7 @@ where
     /// in many would admit most large folios.
     pub fn decide(
         &mut self,
-        name: &Name,
+        name: &PageName,
         pages: u64,
         class: Class,
         refaulted: bool,

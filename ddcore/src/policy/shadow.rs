@@ -140,7 +140,7 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
     }
 
     /// Records the read of a page that the guest's page cache did not have.
-    /// `block` is [`super::Name::block`].
+    /// `block` is [`super::PageName::block`].
     pub fn read(&mut self, block: u64, capacity: u64) {
         if !self.is_sampled(block, capacity) {
             return;
@@ -162,7 +162,7 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
         }
     }
 
-    /// Records a page that left the guest by reclaim. `block` is [`super::Name::block`].
+    /// Records a page that left the guest by reclaim. `block` is [`super::PageName::block`].
     pub fn left(&mut self, block: u64, class: Class, capacity: u64) {
         if !self.is_sampled(block, capacity) {
             return;

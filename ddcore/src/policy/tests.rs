@@ -14,8 +14,8 @@ fn pool(policy: Policy) -> Pool {
     Admission::new(policy, vec![0; 1024], vec![Cell::default(); 3 * 512])
 }
 
-fn name(page: u64) -> Name {
-    Name::of(&PageKey {
+fn name(page: u64) -> PageName {
+    PageName::of(&PageKey {
         index: page,
         ..PageKey::default()
     })

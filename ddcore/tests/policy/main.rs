@@ -8,7 +8,7 @@ mod model;
 
 use ddabi::key::{FileKey, PageKey};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{Admission, Class, Name, Policy, Pressure};
+use ddcore::policy::{Admission, Class, PageName, Policy, Pressure};
 use model::Model;
 use proptest::prelude::*;
 
@@ -39,8 +39,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn name(index: u64) -> Name {
-    Name::of(&PageKey {
+fn name(index: u64) -> PageName {
+    PageName::of(&PageKey {
         file: FileKey {
             inode: 7,
             filesystem: 1,

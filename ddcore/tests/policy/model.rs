@@ -4,7 +4,7 @@
 //! linearly.
 
 use ddcore::policy::shadow::Way;
-use ddcore::policy::{Class, Name, Policy, Pressure, Refusal, Verdict};
+use ddcore::policy::{Class, PageName, Policy, Pressure, Refusal, Verdict};
 
 const WAYS: [Way; 3] = [Way::All, Way::Equal, Way::Better];
 
@@ -118,7 +118,7 @@ struct Small {
 }
 
 /// Returns the key of a page's block and the page's position in the block.
-fn place(name: &Name) -> (u32, u64) {
+fn place(name: &PageName) -> (u32, u64) {
     ((name.block / 16) as u32, name.block % 16)
 }
 
@@ -252,7 +252,7 @@ impl Model {
         self.throttle = (0, 0, 0, 0);
     }
 
-    pub(super) fn missed(&mut self, name: &Name, hit: bool) {
+    pub(super) fn missed(&mut self, name: &PageName, hit: bool) {
         let (puts, reads, hits, _) = &mut self.throttle;
         if *puts > 0 {
             *reads += 1;
@@ -276,7 +276,12 @@ impl Model {
         }
     }
 
-    pub(super) fn offered(&mut self, name: &Name, refaulted: bool, pressure: &Pressure) -> Verdict {
+    pub(super) fn offered(
+        &mut self,
+        name: &PageName,
+        refaulted: bool,
+        pressure: &Pressure,
+    ) -> Verdict {
         self.capacity = pressure.capacity;
         let class = match self.policy {
             Policy::S3 => Class::new(self.history.seen(name.page).into()),

@@ -16,12 +16,12 @@ use ddnl::{ConfigChange, reply::mode_word};
 ))]
 pub(crate) struct Arguments {
     /// The new mode; without it, the current mode is shown
-    mode: Option<Choice>,
+    mode: Option<ModeChoice>,
 }
 
 /// The modes, by the names on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Choice {
+enum ModeChoice {
     /// By weights at two levels: VMs, then their containers
     Weighted,
     /// First in, first out over all VMs, without shares, for comparison
@@ -35,8 +35,8 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         return Frame::done(word, &ModeReport { mode: word }).print(context);
     };
     let mode = match choice {
-        Choice::Weighted => Mode::Weighted,
-        Choice::Fifo => Mode::GlobalFifo,
+        ModeChoice::Weighted => Mode::Weighted,
+        ModeChoice::Fifo => Mode::GlobalFifo,
     };
     host.control.configure(&ConfigChange {
         mode: Some(mode),

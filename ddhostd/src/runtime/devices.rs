@@ -25,8 +25,8 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
         }
         let devices = control.devices().await?;
         for disk in &mut self.disks {
-            let path = self.places.device(&disk.listed.path);
-            let is_it = |other: &str| ssd::is_same(&self.places.device(other), &path);
+            let path = self.paths.device(&disk.listed.path);
+            let is_it = |other: &str| ssd::is_same(&self.paths.device(other), &path);
             let device = devices.iter().find(|device| is_it(&device.path));
             let before = disk.trouble.clone();
             let node = Node::at(&path);
@@ -73,7 +73,7 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
         let Some(control) = &mut self.control else {
             return;
         };
-        let is_it = |disk: &&mut Disk| self.places.device(&disk.listed.path) == path;
+        let is_it = |disk: &&mut Disk| self.paths.device(&disk.listed.path) == path;
         let Some(disk) = self.disks.iter_mut().find(is_it) else {
             return;
         };

@@ -12,7 +12,7 @@ const FILE: &str = "default = \"deny\"\n[memory]\ncapacity = \"25%\"\nfloor = \"
 
 fn dry_run(world: &World, file: &str) -> anyhow::Result<DryRun> {
     let config = Config::parse(file, 8 << 30).unwrap();
-    dry_run::run(&config, &mut world.host.clone(), &world.places())
+    dry_run::run(&config, &mut world.host.clone(), &world.paths())
 }
 
 #[test]

@@ -106,13 +106,13 @@ impl Bench {
             changes: changed,
         };
         let service = bench.service.clone();
-        let places = bench.world.places();
+        let paths = bench.world.paths();
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         tokio.block_on(async {
-            let daemon = Runtime::new(&bench.file(), module, service, places).unwrap();
+            let daemon = Runtime::new(&bench.file(), module, service, paths).unwrap();
             let stop = bench.requests.clone();
             let acting = async {
                 let act = async {

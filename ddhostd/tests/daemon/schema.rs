@@ -52,7 +52,7 @@ fn dry_runs_follow_the_schema() {
     let file = "[memory]\ncapacity = \"25%\"\n[[ssd.device]]\npath = \"/dev/sdb\"\n\
                 [[ssd.device]]\npath = \"/dev/sdc\"\n[[vm]]\nname = \"web-*\"\nweight = 300\n";
     let config = Config::parse(file, 8 << 30).unwrap();
-    let found = dry_run::run(&config, &mut world.host.clone(), &world.places()).unwrap();
+    let found = dry_run::run(&config, &mut world.host.clone(), &world.paths()).unwrap();
     assert!(!found.sizes.is_empty() && found.devices.len() == 2);
     let output = json!(Versioned::new(&found));
     assert_follows(&schema::document(), "dry-run", &output);

@@ -3,7 +3,7 @@
 //! A host in memory, with processes in a directory.
 
 use ddabi::pool::{PoolStats, Store};
-use ddhostd::runtime::Places;
+use ddhostd::runtime::Paths;
 use ddnl::{
     Pool, Vm,
     fake::{self, FakeHost},
@@ -31,8 +31,8 @@ impl World {
         self.root.path().join(path)
     }
 
-    pub(crate) fn places(&self) -> Places {
-        Places {
+    pub(crate) fn paths(&self) -> Paths {
+        Paths {
             proc: self.path("proc"),
             sys: self.path("sys"),
             root: self.root.path().into(),

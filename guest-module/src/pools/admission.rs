@@ -15,7 +15,9 @@ use ddabi::key::{FileKey, PageKey};
 use ddabi::pool::SsdAdmit;
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{sketch, Admission, Class, Name, Names, Policy, Pressure, Refusal, Verdict};
+use ddcore::policy::{
+    sketch, Admission, Class, Names, PageName, Policy, Pressure, Refusal, Verdict,
+};
 use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
@@ -300,7 +302,7 @@ impl PoolAdmission {
         now: u64,
     ) -> Verdict {
         let pressure = self.pressure(now);
-        let first = Name::of(&PageKey { file: *file, index });
+        let first = PageName::of(&PageKey { file: *file, index });
         let verdict = self.history.with(|history| {
             let History {
                 admission, curve, ..

@@ -11,7 +11,7 @@ use crate::config::Priority;
 
 /// A container that takes part.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
+pub(super) struct ReclaimCandidate {
     pub(super) cgroup: String,
     pub(super) rank: Priority,
     pub(super) weight: u32,
@@ -24,7 +24,7 @@ pub(super) struct Candidate {
 /// Returns the containers to reclaim `amount` bytes from in chunks, and the bytes. Chunks of one
 /// container are merged, in the order in which the containers were first chosen.
 pub(super) fn victims(
-    mut candidates: Vec<Candidate>,
+    mut candidates: Vec<ReclaimCandidate>,
     amount: u64,
     chunk: u64,
 ) -> Vec<(String, u64)> {
@@ -50,7 +50,7 @@ pub(super) fn victims(
 
 /// Returns the container that exceeds its share most, among those of the lowest class that has
 /// anything left.
-fn victim(candidates: &mut [Candidate]) -> Option<&mut Candidate> {
+fn victim(candidates: &mut [ReclaimCandidate]) -> Option<&mut ReclaimCandidate> {
     let rank = candidates
         .iter()
         .filter(|one| one.usage > one.least)
@@ -60,7 +60,7 @@ fn victim(candidates: &mut [Candidate]) -> Option<&mut Candidate> {
     let usage: u128 = peers().map(|one| u128::from(one.usage)).sum();
     let weights: u128 = peers().map(|one| u128::from(one.weight)).sum();
     // EX = U − T_U · W / T_W, in integers.
-    let excess = |one: &Candidate| {
+    let excess = |one: &ReclaimCandidate| {
         let share = usage * u128::from(one.weight) / weights.max(1);
         i128::from(one.usage) - i128::try_from(share).unwrap_or(i128::MAX)
     };
@@ -78,8 +78,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const CHUNK: u64 = 50 * MIB;
 
-    fn one(cgroup: &str, rank: Priority, weight: u32, mib: u64) -> Candidate {
-        Candidate {
+    fn one(cgroup: &str, rank: Priority, weight: u32, mib: u64) -> ReclaimCandidate {
+        ReclaimCandidate {
             cgroup: cgroup.into(),
             rank,
             weight,
@@ -135,7 +135,7 @@ mod tests {
             unit in 400..800u64,
             part in 0.1..0.8f64,
         ) {
-            let all: Vec<Candidate> = weights
+            let all: Vec<ReclaimCandidate> = weights
                 .iter()
                 .enumerate()
                 .map(|(at, weight)| {

@@ -7,7 +7,7 @@ use super::{
     Failure, Job, Time,
     nest::{self, Nested},
     offload,
-    reclaim::{self, Candidate},
+    reclaim::{self, ReclaimCandidate},
     retry::Retries,
     round::Round,
 };
@@ -67,7 +67,7 @@ impl Reclaimer {
     }
 
     /// Returns the containers that can give memory.
-    fn candidates(&self, round: &Round<'_>) -> Vec<Candidate> {
+    fn candidates(&self, round: &Round<'_>) -> Vec<ReclaimCandidate> {
         let machine = &round.sample.machine;
         let has_swap = machine.swap_free > round.matches.config.reclaim.chunk;
         let (nest, alone) = (nest::of(round), Nested::default());
@@ -82,7 +82,7 @@ impl Reclaimer {
             let own = inner.own(reading);
             let floor = inner.own_floor(container, reading);
             let stuck = if has_swap { own.stuck() } else { own.fixed() };
-            Some(Candidate {
+            Some(ReclaimCandidate {
                 cgroup: cgroup.clone(),
                 rank,
                 weight: container.memory_weight.unwrap_or(container.weight).max(1),

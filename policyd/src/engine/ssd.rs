@@ -26,7 +26,7 @@ use super::{
 use crate::config::Container;
 use ddabi::pool::Store;
 use ddnl::Pool;
-use fill::{Claimant, Gain};
+use fill::{Gain, SsdClaimant};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A disk counts as equally fast if its time is below this multiple of the SSD tier's.
@@ -184,12 +184,12 @@ impl SsdShares {
                     Benefit::of(saved, member.wanted()) * worth,
                 ))
             };
-            Claimant {
+            SsdClaimant {
                 weight: container.map_or(0.0, |it| f64::from(it.ssd_weight)),
                 gains: gains(),
             }
         };
-        let parties: Vec<Claimant> = cgroups.iter().map(party).collect();
+        let parties: Vec<SsdClaimant> = cgroups.iter().map(party).collect();
         if parties.is_empty() {
             return;
         }

@@ -11,7 +11,7 @@ use ddnl::{
 use policyd::{
     engine::{Report, Verdict},
     module::{Change, GuestAccess},
-    runtime::{Places, Runtime},
+    runtime::{Paths, Runtime},
 };
 use std::{
     collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc, time::Duration,
@@ -86,7 +86,7 @@ impl Bench {
             .build()
             .unwrap();
         tokio.block_on(async {
-            let daemon = Runtime::new(&bench.file(), module, service, bench.places()).unwrap();
+            let daemon = Runtime::new(&bench.file(), module, service, bench.paths()).unwrap();
             let stop = bench.requests.clone();
             let acting = async {
                 timeout(Duration::from_secs(15), act(Arc::clone(&bench)))
@@ -104,13 +104,13 @@ impl Bench {
         self.directory.path().join("policyd.toml")
     }
 
-    fn places(&self) -> Places {
+    fn paths(&self) -> Paths {
         let state = self.directory.path().join("state");
         let proc = self.directory.path().join("proc");
         for directory in [&state, &proc] {
             fs::create_dir(directory).unwrap();
         }
-        Places {
+        Paths {
             proc,
             root: self.directory.path().into(),
             state: Some(state),

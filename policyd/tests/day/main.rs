@@ -14,7 +14,7 @@ use ddnl::{
 use holdings::Holdings;
 use policyd::{
     module::{Change, GuestAccess},
-    runtime::{Places, Runtime},
+    runtime::{Paths, Runtime},
 };
 use std::{
     collections::BTreeMap,
@@ -316,7 +316,7 @@ fn a_day_leaves_nothing_behind() {
         guest: site.guest.clone(),
         changes: changed,
     };
-    let places = Places {
+    let paths = Paths {
         proc: site.path("proc"),
         root: site.path(""),
         state: Some(site.path("state")),
@@ -328,7 +328,7 @@ fn a_day_leaves_nothing_behind() {
         .unwrap();
     let before = Holdings::now();
     let hours = tokio.block_on(async {
-        let daemon = Runtime::new(&site.path("policyd.toml"), module, Alone, places).unwrap();
+        let daemon = Runtime::new(&site.path("policyd.toml"), module, Alone, paths).unwrap();
         let day = async {
             let hours = site.live().await;
             site.readers.clear();

@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
     ssd_weight: Option<u32>,
     /// Tiers that cache the pages
-    #[arg(long, value_enum, default_value_t = Choice::Mem)]
-    store: Choice,
+    #[arg(long, value_enum, default_value_t = StoreChoice::Mem)]
+    store: StoreChoice,
     /// Which of its pages to cache: adaptive, fifo, workingset, tinylfu, s3 or mru
     #[arg(long, default_value = Policy::DEFAULT.name(), value_parser = value::policy)]
     policy: Policy,
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 /// The stores, by the names on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Choice {
+pub(super) enum StoreChoice {
     /// The host's memory tier
     Mem,
     /// The host's SSD tier
@@ -53,13 +53,13 @@ pub(super) enum Choice {
     None,
 }
 
-impl From<Choice> for Store {
-    fn from(choice: Choice) -> Self {
+impl From<StoreChoice> for Store {
+    fn from(choice: StoreChoice) -> Self {
         match choice {
-            Choice::Mem => Self::Memory,
-            Choice::Ssd => Self::Ssd,
-            Choice::Hybrid => Self::Hybrid,
-            Choice::None => Self::None,
+            StoreChoice::Mem => Self::Memory,
+            StoreChoice::Ssd => Self::Ssd,
+            StoreChoice::Hybrid => Self::Hybrid,
+            StoreChoice::None => Self::None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 //! `ddctl container set-store`.
 
-use super::add::{Admit, Choice};
+use super::add::{Admit, StoreChoice};
 use crate::{
     context::Context,
     error::Result,
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     container: String,
     /// Tiers that cache the pages
     #[arg(value_enum)]
-    store: Choice,
+    store: StoreChoice,
     /// Which of its pages go to the SSD tier, if that is to change
     #[arg(long, value_enum)]
     ssd_admit: Option<Admit>,

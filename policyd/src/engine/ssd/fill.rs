@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 /// A container that gets a part.
 #[derive(Clone, Debug)]
-pub(super) struct Claimant {
+pub(super) struct SsdClaimant {
     /// Its weight in the file, which determines its part of pages that no container gains from.
     pub(super) weight: f64,
     /// Its gains from the first page on, the steepest slope first. If they are not known, its part
@@ -43,7 +43,7 @@ impl Gain {
 
 /// Divides `pages`. Returns the sizes in the order of the parties. Their sum is `pages`, unless
 /// there are no parties.
-pub(super) fn fill(pages: Pages, parties: &[Claimant]) -> Vec<Pages> {
+pub(super) fn fill(pages: Pages, parties: &[SsdClaimant]) -> Vec<Pages> {
     let parts = by_weight(pages, parties, |_| true);
     let is_known = |at: &usize| parties[*at].gains.is_some();
     let mut sizes: Vec<Pages> = parts
@@ -68,7 +68,7 @@ pub(super) fn fill(pages: Pages, parties: &[Claimant]) -> Vec<Pages> {
 
 /// Returns all gains with the indexes of their parties, the largest benefit first. Of equal ones
 /// the first party comes first, so that the same figures give the same division.
-fn by_worth(parties: &[Claimant]) -> Vec<(usize, Gain)> {
+fn by_worth(parties: &[SsdClaimant]) -> Vec<(usize, Gain)> {
     let gains = parties.iter().enumerate().flat_map(|(at, party)| {
         let gains = party.gains.iter().flatten();
         gains.map(move |gain| (at, *gain))
@@ -85,11 +85,15 @@ fn by_worth(parties: &[Claimant]) -> Vec<(usize, Gain)> {
 
 /// Returns the parts by weight of the parties for which `takes` returns true, and equal ones if
 /// none of them has weight.
-fn by_weight(pages: Pages, parties: &[Claimant], takes: impl Fn(&Claimant) -> bool) -> Vec<Pages> {
+fn by_weight(
+    pages: Pages,
+    parties: &[SsdClaimant],
+    takes: impl Fn(&SsdClaimant) -> bool,
+) -> Vec<Pages> {
     let takers = parties.iter().filter(|party| takes(party));
     let count = takers.clone().count().max(1) as f64;
     let sum: f64 = takers.map(|party| party.weight).sum();
-    let part = |party: &Claimant| match takes(party) {
+    let part = |party: &SsdClaimant| match takes(party) {
         false => Pages::ZERO,
         true if sum > 0.0 => pages * (party.weight / sum),
         true => pages / count,
@@ -102,25 +106,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn party(weight: f64, gains: &[(f64, f64)]) -> Claimant {
+    fn party(weight: f64, gains: &[(f64, f64)]) -> SsdClaimant {
         let gain = |&(length, page): &(f64, f64)| Gain {
             length: Pages(length),
             page: Benefit(page),
         };
-        Claimant {
+        SsdClaimant {
             weight,
             gains: Some(gains.iter().map(gain).collect()),
         }
     }
 
-    fn sizes(pages: f64, parties: &[Claimant]) -> Vec<f64> {
+    fn sizes(pages: f64, parties: &[SsdClaimant]) -> Vec<f64> {
         let sizes = fill(Pages(pages), parties).into_iter();
         sizes.map(|size| size.0).collect()
     }
 
     /// Returns the total benefit of sizes.
-    fn worth(sizes: &[f64], parties: &[Claimant]) -> f64 {
-        let one = |(size, party): (&f64, &Claimant)| {
+    fn worth(sizes: &[f64], parties: &[SsdClaimant]) -> f64 {
+        let one = |(size, party): (&f64, &SsdClaimant)| {
             let mut left = *size;
             let mut sum = 0.0;
             for gain in party.gains.iter().flatten() {
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn unknown_gains_get_a_part_by_weight() {
-        let unknown = Claimant {
+        let unknown = SsdClaimant {
             weight: 3.0,
             gains: None,
         };
@@ -156,7 +160,7 @@ mod tests {
         assert_eq!(sizes(400.0, &[]), [0.0; 0]);
     }
 
-    fn parties() -> impl Strategy<Value = Vec<Claimant>> {
+    fn parties() -> impl Strategy<Value = Vec<SsdClaimant>> {
         let gains = prop::collection::vec((1.0..500.0f64, 0.0..10.0f64), 0..6);
         let one = (0.0..100.0f64, prop::option::weighted(0.8, gains));
         let one = one.prop_map(|(weight, gains)| {
@@ -164,7 +168,7 @@ mod tests {
                 gains.sort_by(|a, b| b.1.total_cmp(&a.1));
                 party(weight, &gains).gains.unwrap()
             });
-            Claimant { weight, gains }
+            SsdClaimant { weight, gains }
         });
         prop::collection::vec(one, 1..8)
     }
