@@ -34,6 +34,15 @@ pub enum Runtime {
 }
 
 impl Runtime {
+    /// All runtimes.
+    pub const ALL: [Self; 5] = [
+        Self::Containerd,
+        Self::Crio,
+        Self::Docker,
+        Self::Lxc,
+        Self::Podman,
+    ];
+
     /// Returns the name, as a key of the file.
     pub const fn word(self) -> &'static str {
         match self {
@@ -52,14 +61,7 @@ impl Runtime {
 
     /// Returns the runtime of a name.
     pub fn from_word(word: &str) -> Option<Self> {
-        let all = [
-            Self::Containerd,
-            Self::Crio,
-            Self::Docker,
-            Self::Lxc,
-            Self::Podman,
-        ];
-        all.into_iter().find(|runtime| runtime.word() == word)
+        Self::ALL.into_iter().find(|runtime| runtime.word() == word)
     }
 }
 

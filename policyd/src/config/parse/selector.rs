@@ -3,7 +3,7 @@
 //! Keys by which a container of the file selects cgroups.
 
 use crate::{
-    config::{Name, Pattern, Selector},
+    config::{Name, Pattern, Selector, value::one_of},
     discovery::Runtime,
 };
 use ddconf::reader::Section;
@@ -14,11 +14,11 @@ const SELECTORS: [&str; 8] = [
     "cgroup",
     "unit",
     "user_unit",
-    "docker",
-    "podman",
-    "containerd",
+    Runtime::Docker.word(),
+    Runtime::Podman.word(),
+    Runtime::Containerd.word(),
     "pod",
-    "lxc",
+    Runtime::Lxc.word(),
 ];
 
 pub(super) fn selector(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Selector> {
@@ -28,8 +28,7 @@ pub(super) fn selector(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> 
         .collect();
     let of_pods = ["pod_container", "pod_annotations"].map(|key| (key, section.key(key)));
     let Some(key) = given.first().copied() else {
-        let message = "this container has no `cgroup`, `unit`, `user_unit`, `docker`, `podman`, \
-                       `containerd`, `pod` or `lxc`";
+        let message = format!("this container has no {}", one_of(&SELECTORS));
         section.problem(at.clone(), message);
         return None;
     };
