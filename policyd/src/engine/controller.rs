@@ -191,8 +191,8 @@ impl Controller {
 
     /// Divides the store, and moves the shares towards the result.
     fn move_shares(&mut self, matches: Matches<'_>, whole: Whole) {
-        let nobody = Member::default();
-        let member = |cgroup: &str| self.members.get(cgroup).unwrap_or(&nobody);
+        let unmeasured = Member::default();
+        let member = |cgroup: &str| self.members.get(cgroup).unwrap_or(&unmeasured);
         let division = Division::new(matches, member, &self.damper, whole);
         let wanted = division.wanted();
         self.rulings = division.rulings();
