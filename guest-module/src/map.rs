@@ -59,20 +59,20 @@ pub(crate) struct Map {
     shards: KVec<Pin<KBox<IrqLock<MapShard>>>>,
     /// Seed of the hash that selects the shard of a file.
     seed: Seed,
-    most_segments: usize,
+    max_segments: usize,
 }
 
 impl Map {
     /// Allocates an empty map of at most `bytes`, but at least [`FIRST_SEGMENTS`] for each shard.
     /// Sleeps.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
-        let most = (bytes / SHARDS as u64 / SEGMENT_BYTES) as usize;
-        let most_segments = most.clamp(FIRST_SEGMENTS, 1 << 16);
+        let segments = (bytes / SHARDS as u64 / SEGMENT_BYTES) as usize;
+        let max_segments = segments.clamp(FIRST_SEGMENTS, 1 << 16);
         let mut shards = KVec::with_capacity(SHARDS, gfp_nowarn())?;
         for _ in 0..SHARDS {
             let shard = Shard::new(
-                Segments(KVVec::with_capacity(most_segments, gfp_nowarn())?),
-                Segments(KVVec::with_capacity(most_segments, gfp_nowarn())?),
+                Segments(KVVec::with_capacity(max_segments, gfp_nowarn())?),
+                Segments(KVVec::with_capacity(max_segments, gfp_nowarn())?),
                 seed(),
             );
             let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), gfp_nowarn())?;
@@ -81,7 +81,7 @@ impl Map {
         let map = Self {
             shards,
             seed: seed(),
-            most_segments,
+            max_segments,
         };
         for _ in 0..FIRST_SEGMENTS {
             for shard in &map.shards {
@@ -238,7 +238,7 @@ impl Map {
         let has = shard.with(|shard| shard.file_slots_mut().0.len());
         let wanted = has
             .max(1)
-            .min(self.most_segments - has.min(self.most_segments));
+            .min(self.max_segments - has.min(self.max_segments));
         for _ in 0..wanted {
             let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, gfp_nowarn())?;
             let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, gfp_nowarn())?;

@@ -180,12 +180,12 @@ fn capacity(mib: u64) -> Result<u64> {
 
 /// Returns the rules for registration, from the module parameters.
 fn admission() -> Result<Admission> {
-    let (most, weight) = param::admission();
+    let (max_vms, weight) = param::admission();
     if weight > MAX_WEIGHT {
         pr_err!("default_weight={} is above {}\n", weight, MAX_WEIGHT);
         return Err(ERANGE);
     }
-    Ok(Admission { most, weight })
+    Ok(Admission { max_vms, weight })
 }
 
 /// Returns the value of a parameter. Linux 7.2 returns a reference to it, and 7.3 a copy.

@@ -412,7 +412,7 @@ impl Engine {
             return;
         }
         let container = &self.config.containers[at];
-        let (name, most) = (&container.name, container.most());
+        let (name, most) = (&container.name, container.max_cgroups());
         if container.selector.is_glob() {
             warn!(
                 name,

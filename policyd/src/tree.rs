@@ -50,8 +50,8 @@ pub struct Tree {
     waited: Duration,
     /// Set if announcements came since, so that the work is charged.
     announced: bool,
-    /// The most watches.
-    most_watches: usize,
+    /// Maximum number of watches.
+    max_watches: usize,
     /// Set when watches have run out, which is logged once.
     warned_of_limit: bool,
     /// Set when there are more cgroups than are scanned, which is logged once.
@@ -92,7 +92,7 @@ impl Tree {
         let all: Option<usize> = all.and_then(|text| text.trim().parse().ok());
         let part = all.map(|all| all / PART_OF_WATCHES);
         Ok(Self {
-            most_watches: part.map_or(MAX_WATCHES, |part| part.clamp(1, MAX_WATCHES)),
+            max_watches: part.map_or(MAX_WATCHES, |part| part.clamp(1, MAX_WATCHES)),
             watcher: Some(Watcher::open()?),
             ..Self::unwatched(root, reach)
         })
@@ -103,7 +103,7 @@ impl Tree {
         Self {
             root: root.into(),
             reach,
-            most_watches: MAX_WATCHES,
+            max_watches: MAX_WATCHES,
             watcher: None,
             watched: HashMap::new(),
             waiting: VecDeque::new(),
@@ -318,8 +318,8 @@ impl Tree {
             | WatchMask::MOVE
             | WatchMask::ONLYDIR
             | WatchMask::DONT_FOLLOW;
-        if self.watched.len() >= self.most_watches {
-            self.warn_of_limit(&format!("{} are watched already", self.most_watches));
+        if self.watched.len() >= self.max_watches {
+            self.warn_of_limit(&format!("{} are watched already", self.max_watches));
             return;
         }
         let Some(watcher) = &mut self.watcher else {

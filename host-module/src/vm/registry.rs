@@ -20,7 +20,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 #[derive(Clone, Copy)]
 pub(crate) struct Admission {
     /// Maximum number of registered VMs.
-    pub(crate) most: u32,
+    pub(crate) max_vms: u32,
     /// Weight of a VM until the administrator sets one.
     pub(crate) weight: u32,
 }
@@ -98,7 +98,7 @@ impl Registry {
     /// registered.
     fn admit(&self, last: u32) -> Result<u32> {
         let vm_list = self.vm_list.lock();
-        if vm_list.vms.len() >= self.admission.most as usize {
+        if vm_list.vms.len() >= self.admission.max_vms as usize {
             return Err(ENOSPC);
         }
         let taken = vm_list.vms.iter().map(|vm| vm.number);

@@ -66,8 +66,9 @@ impl Container {
         pattern::pool_name(&self.name, self.selector.is_glob(), cgroup, identity)
     }
 
-    /// Returns the most cgroups that the entry selects, which is one unless it is a glob.
-    pub fn most(&self) -> usize {
+    /// Returns the maximum number of cgroups that the entry selects, which is one unless the
+    /// selector is a glob.
+    pub fn max_cgroups(&self) -> usize {
         match self.selector.is_glob() {
             true => self.most_cgroups as usize,
             false => 1,

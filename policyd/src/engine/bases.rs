@@ -121,7 +121,7 @@ impl Base {
 const MIN_BUDGET: Share = Share(0.01);
 
 /// Returns the largest part of the budget that moves in an interval.
-pub(super) fn most_step(matches: Matches<'_>, budget: Share) -> Share {
+pub(super) fn max_step(matches: Matches<'_>, budget: Share) -> Share {
     Share(matches.config.max_step).within(budget.max(MIN_BUDGET))
 }
 

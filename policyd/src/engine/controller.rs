@@ -11,7 +11,7 @@
 
 use super::{
     Time,
-    bases::{Bases, DEFAULT, most_step, takes_part, weights_in_force},
+    bases::{Bases, DEFAULT, max_step, takes_part, weights_in_force},
     curve::Curve,
     damper::Damper,
     division::{Division, Whole},
@@ -179,7 +179,7 @@ impl Controller {
     fn admit(&mut self, matches: Matches<'_>, bases: &Bases) {
         let fair = bases.fair();
         if !self.damper.has(&fair) {
-            let step = most_step(matches, bases.budget());
+            let step = max_step(matches, bases.budget());
             self.damper.fit(&fair, step);
         }
     }
@@ -202,7 +202,7 @@ impl Controller {
             let member = self.members.get(cgroup);
             member.is_some_and(Member::misses_target)
         };
-        let step = most_step(matches, whole.budget);
+        let step = max_step(matches, whole.budget);
         self.damper.step(wanted, is_urgent, step);
     }
 

@@ -89,7 +89,7 @@ pub(super) fn find_all(
             continue;
         };
         let count = &mut counts[matched.container];
-        if *count < config.containers[matched.container].most() {
+        if *count < config.containers[matched.container].max_cgroups() {
             *count += 1;
             matches.insert(cgroup.clone(), matched);
         } else {
@@ -109,5 +109,5 @@ pub(super) fn has_room(
     let others = matches
         .iter()
         .filter(|(other, matched)| matched.container == container && *other != cgroup);
-    others.count() < config.containers[container].most()
+    others.count() < config.containers[container].max_cgroups()
 }

@@ -15,7 +15,7 @@ mod finding;
 pub(super) use finding::Finding;
 
 use super::{
-    bases::{most_step, weights_in_force},
+    bases::{max_step, weights_in_force},
     damper::{Damper, Shares, WEIGHT_SUM, Wanted, in_proportion},
     fair::Fair,
     matches::Matches,
@@ -157,7 +157,7 @@ impl SsdShares {
 
     fn admit(&mut self, matches: Matches<'_>, table: &Table) {
         if !self.damper.has(&table.chosen) {
-            let step = most_step(matches, table.budget());
+            let step = max_step(matches, table.budget());
             self.damper.fit(&table.chosen, step);
         }
     }
@@ -201,7 +201,7 @@ impl SsdShares {
             best,
         };
         let misses = |cgroup: &str| members.get(cgroup).is_some_and(Member::misses_target);
-        let step = most_step(matches, budget);
+        let step = max_step(matches, budget);
         self.damper.step(wanted, misses, step);
     }
 

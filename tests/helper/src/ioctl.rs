@@ -121,7 +121,7 @@ struct Tune {
     interval: u32,
     errors: u16,
     mounts: u16,
-    most_mounts: u16,
+    max_mounts: u16,
     stride: u16,
     others: [u64; 27],
 }
@@ -157,7 +157,7 @@ const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 /// Overwrites the blocks of the journal with zeros.
 const ZERO_OUT: u32 = 2;
 /// Sets the maximum number of mounts.
-const TUNE_MOST_MOUNTS: u32 = 4;
+const TUNE_MAX_MOUNTS: u32 = 4;
 
 /// Exchanges up to the end of both files, which swap their lengths.
 pub(crate) const TO_END: u64 = 1;
@@ -253,11 +253,11 @@ pub(crate) fn set_uuid(file: &File) -> io::Result<()> {
 /// Sets a parameter in the superblock of a file's filesystem.
 pub(crate) fn tune(file: &File) -> io::Result<()> {
     let argument = Tune {
-        set: TUNE_MOST_MOUNTS,
+        set: TUNE_MAX_MOUNTS,
         interval: 0,
         errors: 0,
         mounts: 0,
-        most_mounts: 100,
+        max_mounts: 100,
         stride: 0,
         others: [0; 27],
     };

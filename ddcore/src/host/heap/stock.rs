@@ -11,15 +11,15 @@ use alloc::vec::Vec;
 /// A bounded stock.
 pub struct Stock<O: Owner> {
     pages: O::Lock<Vec<O::Page>>,
-    most: usize,
+    max_pages: usize,
 }
 
 impl<O: Owner> Stock<O> {
-    /// Creates an empty stock of at most `most` pages.
-    pub(super) fn new(most: usize) -> Self {
+    /// Creates an empty stock of at most `max_pages` pages.
+    pub(super) fn new(max_pages: usize) -> Self {
         Self {
             pages: O::Lock::new(Vec::new()),
-            most,
+            max_pages,
         }
     }
 }
@@ -31,7 +31,7 @@ impl<O: Owner> room::Stock<O::Page> for Stock<O> {
 
     fn add(&self, pages: &mut [Option<O::Page>]) {
         let mut stock = self.pages.lock();
-        let room = self.most - stock.len();
+        let room = self.max_pages - stock.len();
         // Places of the SSD tier are no memory that puts could fill.
         let is_frame = |page: &mut O::Page| page.handle() & PLACED == 0;
         let frames = pages.iter_mut().filter_map(|page| page.take_if(is_frame));
