@@ -70,11 +70,18 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let (asked, hits) = (back.gets - down.gets, back.hits - down.hits);
     ensure!(back.ssd_hits > down.ssd_hits, "{back:?}");
 
-    // SSD to memory (equation 5.2): memory fills up to its low threshold, and no further.
+    // SSD to memory (equation 5.2): memory fills up to its low threshold, and no further. While the
+    // file was read, a kernel that checks itself may have evicted so many pages that did not fit on
+    // its slow device in time that all of the others fit into memory.
+    let low = if host.checks_itself() {
+        LOW.min(back.used)
+    } else {
+        LOW
+    };
     ddctl::run(host, &format!("set-capacity {LARGER_MIB}M"))?;
     let used = || ddctl::host(host).map(|host| host.used_pages);
     let what = "memory is filled up to its low threshold";
-    wait::until(what, || Ok((used()? >= LOW).then_some(()))).or_else(|error| {
+    wait::until(what, || Ok((used()? >= low).then_some(()))).or_else(|error| {
         let (pool, device) = (counted(host, "file")?, device.stats(host)?);
         Err(error.context(format!("{pool:?} {device:?}")))
     })?;
@@ -83,8 +90,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let up = counted(host, "file")?;
     let promoted = up.promoted - back.promoted;
     ensure!(
-        used == LOW,
-        "memory has {used} pages instead of {LOW}: {up:?}"
+        used == low,
+        "memory has {used} pages instead of {low}: {up:?}"
     );
     ensure!(
         up.used == back.used && up.evictions == back.evictions,
