@@ -15,8 +15,8 @@ pub type Totals = BTreeMap<&'static str, PoolStats>;
 
 const WORDS: usize = size_of::<PoolStats>() / size_of::<u64>();
 
-/// Maximum number of containers of all VMs together whose counters are kept, except for [`OF_EACH`]. Each takes
-/// about a KiB.
+/// Maximum number of containers of all VMs together whose counters are kept, except for
+/// [`OF_EACH`]. Each takes about a KiB.
 const MAX_CONTAINERS: usize = 32 << 10;
 /// Containers of each VM whose counters are kept in any case.
 const OF_EACH: usize = 16;

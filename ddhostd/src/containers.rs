@@ -10,7 +10,8 @@ use ddnl::Pool;
 /// Maximum number of containers on the page, those of all VMs together.
 pub const MAX_CONTAINERS: usize = 1024;
 
-/// Containers that are being selected. No more than a few times [`MAX_CONTAINERS`] are kept at a time.
+/// Containers that are being selected. No more than a few times [`MAX_CONTAINERS`] are kept at a
+/// time.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// Containers, with their ranks among those of the same VM.

@@ -47,8 +47,8 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
         }
     }
 
-    /// Returns an estimate of how often the key was added, 0 to [`MAX_COUNT`]. Apart from halving and
-    /// saturation it is never too low.
+    /// Returns an estimate of how often the key was added, 0 to [`MAX_COUNT`]. Apart from halving
+    /// and saturation it is never too low.
     pub fn estimate(&self, hash: u64) -> u8 {
         let words = self.words.as_ref();
         match mask(words) {

@@ -301,7 +301,8 @@ pub(crate) fn flush(draft: &mut Draft, rng: &mut Random) {
 }
 
 /// Puts the pages of the default pool in both tiers, or on devices only. If all requests are of one
-/// kind, its session is long, and a device that has failed must not end the test of the memory tier.
+/// kind, the session is long, and a device that has failed must not end the test of the memory
+/// tier.
 pub(crate) fn default_pool_on_device(draft: &mut Draft, rng: &mut Random) {
     let store = if plan::mode() == 0 && rng.once_in(2) {
         Store::Ssd

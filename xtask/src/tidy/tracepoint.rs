@@ -71,8 +71,8 @@ fn differences(
     broken
 }
 
-/// Returns the words of the page that do not fit into the array of their field. The event would have
-/// only their beginning.
+/// Returns the words of the page that do not fit into the array of their field. The event would
+/// have only their beginning.
 fn too_long(header: &str, page: &str, heading: &str) -> Vec<String> {
     let array = |line: &str| {
         let inner = line.trim().strip_prefix("__array(char, ")?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages change their frames while they are in the page cache: their frames are taken out of use,
-//! they are migrated to another NUMA node, and large folios are split. The content that arrives at the host
-//! afterwards is the file's.
+//! they are migrated to another NUMA node, and large folios are split. The content that arrives at
+//! the host afterwards is the file's.
 
 use std::{
     fs::{self, File},
