@@ -143,7 +143,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     after.check_reads()?;
     // Readers on a kernel that checks itself are too slow to use up the budget.
-    let budget = BUDGET / if host.checks_itself() { 32 } else { 1 };
+    let budget = BUDGET / if host.checks_itself() { 8 } else { 1 };
     set_budget(budget)?;
     let divided = endurance::divides(host, &guest, [&file, &other], budget)?;
     ddctl::run(host, &format!("ssd remove {}", device.path()))?;
