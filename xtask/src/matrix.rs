@@ -232,6 +232,7 @@ mod tests {
         let page = page::markdown(&[old]);
         assert!(page.contains("| `stream` | passed, failed (a) |"), "{page}");
         assert!(page.contains("| `reboot` | passed (b) |"), "{page}");
+        assert!(page.contains("`torture`, "), "not run: {page}");
     }
 
     #[test]

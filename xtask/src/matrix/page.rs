@@ -34,6 +34,11 @@ pub(super) fn markdown(records: &[Record]) -> String {
     row(&mut page, &|record| record.date.clone());
     page.push_str("| commit |");
     row(&mut page, &|record| record.commit.clone());
+    let missing: Vec<String> = ddscenarios::all()
+        .iter()
+        .filter(|scenario| !names.contains(&scenario.name))
+        .map(|scenario| format!("`{}`", scenario.name))
+        .collect();
     for name in names {
         let _ = write!(page, "| `{name}` |");
         row(&mut page, &|record| {
@@ -54,6 +59,13 @@ pub(super) fn markdown(records: &[Record]) -> String {
             }
             field
         });
+    }
+    if !missing.is_empty() {
+        let _ = writeln!(
+            page,
+            "\nScenarios of `cargo xtask test vm` that were not part of these runs:\n{}.",
+            missing.join(", ")
+        );
     }
     page
 }
