@@ -22,6 +22,7 @@ use crate::memory::gfp_nowarn;
 use crate::number::Number;
 use crate::ssd::writer::Spent;
 use crate::ssd::Ssd;
+use crate::state::host;
 use crate::tier::Tier;
 use crate::vm::allowance::Allowance;
 use crate::vm::scratch::ScratchList;
@@ -31,7 +32,7 @@ use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
 use ddcore::current_session::{CurrentSession, Refused};
 use ddcore::host::standing::{entitlement, settle, Standing};
-use ddcore::host::Session as _;
+use ddcore::host::{Host as _, Session as _};
 use ddcore::partition::part;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -243,7 +244,7 @@ impl Vm {
             tracepoints::vm_register(self.number, self.pid, old.is_some());
         }
         match old {
-            Some(old) => Teardowns::add(&self.teardowns, &old),
+            Some(old) => self.tear_down(&old),
             None => self.tell(Event::VmCame),
         }
     }
@@ -272,8 +273,18 @@ impl Vm {
             let pages = session.used() + session.state().ssd();
             tracepoints::vm_unregister(self.number, self.pid, pages);
         }
-        Teardowns::add(&self.teardowns, session);
+        self.tear_down(session);
         self.tell(Event::VmWent);
+    }
+
+    /// Frees the pages of a session that is no longer current. Waits for tasks that have found it
+    /// in the list of VMs: otherwise one of them could drop the last reference, and free the memory
+    /// of the session, while it holds the lock of the list.
+    fn tear_down(&self, session: &Arc<Session>) {
+        Teardowns::add(&self.teardowns, session);
+        if let Some(host) = host() {
+            drop(host.lock());
+        }
     }
 
     fn tell(&self, event: Event) {

@@ -70,7 +70,9 @@ fn promote_batch<H: Host>(host: &H) -> u64 {
                 return promoted;
             }
         }
-        session.state().promotion.swap(now + PAUSE_MS);
+        // The reads may have taken longer than the pause.
+        let end = host.milliseconds() + PAUSE_MS;
+        session.state().promotion.swap(end);
     }
     0
 }
@@ -83,13 +85,13 @@ fn choose_vms<H: Host>(host: &H, vm_list: &mut H::VmList, now: u64) -> Chosen<H>
     let Parts { vms, entities, .. } = vm_list.parts();
     let whole = Whole::of(host.tier());
     for (entity, vm) in entities.iter_mut().zip(vms) {
-        let session = vm.session();
-        let used = session.as_ref().map_or(0, |session| session.used());
-        *entity = whole.refresh(&**vm, used);
-        let has_pages = session.is_some_and(|session| {
+        let seen = vm.peek(|session| {
             let state = session.state();
-            state.ssd() > 0 && state.promotion.load() <= now
+            let has_pages = state.ssd() > 0 && state.promotion.load() <= now;
+            (session.used(), has_pages)
         });
+        let (used, has_pages) = seen.unwrap_or((0, false));
+        *entity = whole.refresh(&**vm, used);
         if !has_pages {
             entity.weight = 0;
         }

@@ -47,7 +47,7 @@ fn choose_vm<H: Host>(
         *entity = Entity {
             weight: vm.ssd_share(),
             entitlement: 0,
-            used: vm.session().map_or(0, |session| session.all_places()),
+            used: vm.peek(Session::all_places).unwrap_or(0),
         };
     }
     entitle(entities, host.ssd_pages());

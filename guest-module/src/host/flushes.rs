@@ -89,8 +89,8 @@ impl Flushes {
             .with(|waiting| waiting.len() as u64 + self.taken.load(Relaxed))
     }
 
-    /// Moves up to `into.len()` ranges to `into` and returns their number. The ranges that were
-    /// taken before are no longer being sent. Worker only.
+    /// Moves up to `into.len()` ranges to `into` and returns their number. They count as waiting
+    /// until [`Self::set_sent`]. Worker only.
     pub(crate) fn take(&self, into: &mut [FlushRange]) -> usize {
         self.waiting.with(|waiting| {
             let count = waiting.len().min(into.len());
@@ -102,6 +102,11 @@ impl Flushes {
             self.taken.store(count as u64, Relaxed);
             count
         })
+    }
+
+    /// Ends the sending of the ranges that were taken.
+    pub(crate) fn set_sent(&self) {
+        self.taken.store(0, Relaxed);
     }
 
     /// Queues ranges again that the host has not finished. They are sent before all others.

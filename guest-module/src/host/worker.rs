@@ -117,10 +117,18 @@ fn send_flushes(state: &State) -> bool {
     if count == 0 {
         return false;
     }
+    let more = send_ranges(state, session, &ranges[..count], count == ranges.len());
+    state.flushes.set_sent();
+    more
+}
+
+/// Sends some ranges. Returns whether there may be more of them: if the host has not finished them,
+/// or if these were as many as a request takes (`is_full`).
+fn send_ranges(state: &State, session: u64, ranges: &[FlushRange], is_full: bool) -> bool {
     let Some(mut call) = state.channel.begin() else {
         return false;
     };
-    for range in &ranges[..count] {
+    for range in ranges {
         call.push(range);
     }
     count!(state, flush_calls);
@@ -128,9 +136,9 @@ fn send_flushes(state: &State) -> bool {
         return false;
     }
     if !call.is_unfinished() {
-        return true;
+        return is_full;
     }
-    let left = (0..count).rev().filter(|n| !call.succeeded(*n));
+    let left = (0..ranges.len()).rev().filter(|n| !call.succeeded(*n));
     state.flushes.put_back(left.map(|n| ranges[n]));
     true
 }

@@ -19,7 +19,7 @@ use ddcore::host::get::{foreign, from_ssd, give, give_shared, share, take};
 use ddcore::host::room::retire;
 use ddcore::host::run::{discard, look};
 use ddcore::host::session::Count;
-use ddcore::host::{Host as _, Session as _};
+use ddcore::host::Session as _;
 use ddcore::request::{GetOptions, Runs};
 use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};

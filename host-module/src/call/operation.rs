@@ -60,7 +60,9 @@ impl Caller<'_> {
     ) -> Result<Outcome, Status> {
         match request {
             Request::Hello(_) | Request::Ping => {
-                // An idle guest pings, so that pages whose promotion has failed are tried again.
+                // An idle guest pings, so that the limit rises after a shortage, and pages whose
+                // promotion has failed are tried again.
+                self.host.recover();
                 self.consider_promotion();
                 Ok(self.finish(0, answer, notices))
             }
