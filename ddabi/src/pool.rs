@@ -233,6 +233,16 @@ pub struct PoolStats {
 }
 
 impl PoolStats {
+    /// Returns the number of pages whose puts were refused, for whatever reason.
+    pub const fn put_refused(&self) -> u64 {
+        self.put_refused_off
+            .saturating_add(self.put_refused_memory)
+            .saturating_add(self.put_refused_device)
+            .saturating_add(self.put_refused_fault)
+            .saturating_add(self.put_refused_absent)
+            .saturating_add(self.put_refused_unproven)
+    }
+
     /// Adds the counters and the held pages of another pool. Weight and entitlements are not
     /// changed. Sums wrap around, like the counters themselves.
     pub fn merge(&mut self, other: &Self) {

@@ -77,18 +77,11 @@ impl Counts {
 
 impl From<&PoolStats> for Counts {
     fn from(stats: &PoolStats) -> Self {
-        let refused = stats
-            .put_refused_off
-            .saturating_add(stats.put_refused_memory)
-            .saturating_add(stats.put_refused_device)
-            .saturating_add(stats.put_refused_fault)
-            .saturating_add(stats.put_refused_absent)
-            .saturating_add(stats.put_refused_unproven);
         Self {
             gets: stats.gets,
             given: stats.gets.saturating_sub(stats.misses),
             puts: stats.puts,
-            refused,
+            refused: stats.put_refused(),
             evicted: stats.evictions,
         }
     }

@@ -57,14 +57,7 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
     headings.extend(REST[usize::from(elapsed.is_some())]);
     let mut table = Table::new(1, &headings);
     let mut add = |label: String, weight: u32, row: Row, stats: &PoolStats, not_offered: u64| {
-        let refused = stats
-            .put_refused_off
-            .saturating_add(stats.put_refused_memory)
-            .saturating_add(stats.put_refused_device)
-            .saturating_add(stats.put_refused_fault)
-            .saturating_add(stats.put_refused_absent)
-            .saturating_add(stats.put_refused_unproven)
-            .saturating_add(not_offered);
+        let refused = stats.put_refused().saturating_add(not_offered);
         let mut cells = vec![
             label,
             weight.to_string(),

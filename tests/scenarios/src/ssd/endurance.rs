@@ -59,7 +59,9 @@ pub(super) fn admits(host: &Machine, guest: &Guest, file: &FileSpec) -> Result<T
     read(guest, file)?;
     accounting::check(host)?;
     let fell = counted(host, name)? - before;
-    // Pages that were promoted, before or meanwhile, had been admitted to the device.
+    // A page that was promoted has been on the device already, so that its demotion does not tell
+    // whether the device takes unproven pages. Such pages can be those that were in memory before
+    // this read, and those that were promoted during it.
     let admitted = fell.promoted + before.used - before.ssd_used;
     let new = fell.demoted.saturating_sub(admitted);
     ensure!(

@@ -134,7 +134,7 @@ fn promote(faulty: &Faulty<'_>, guest: &Guest, file: &FileSpec) -> Result<()> {
     read(guest, file)?;
     wait::until_still("writing", || Ok(faulty.stats()?.written_pages))?;
     let before = (counted(host, &file.path)?, faulty.stats()?);
-    let half = FILE >> 13;
+    let half = (FILE >> 12) / 2;
     ensure!(
         before.0.ssd_used > half,
         "the device has too few pages: {before:?}"
