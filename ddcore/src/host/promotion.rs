@@ -5,7 +5,7 @@
 
 use super::evict::entities;
 use super::pressure::Gauge;
-use super::relocate::promote;
+use super::relocate::{promote, Promoted};
 use super::room::{Host, Parts, Vm as _, VmList};
 use super::session::Session;
 use super::standing::{self, Whole};
@@ -13,7 +13,8 @@ use crate::number::Number;
 use crate::partition::{entitle, signed, Entity};
 use ddabi::genl::Mode;
 
-/// Maximum number of VMs, and of pools of a VM, that are tried until pages could be promoted.
+/// Maximum number of VMs that one pass over the list of VMs chooses, and of pools of a VM that are
+/// tried.
 const TRIES: usize = 8;
 
 /// Milliseconds for which a VM is not tried again after none of its pages could be promoted, so
@@ -35,46 +36,53 @@ pub fn is_promotion_due<H: Host>(host: &H) -> bool {
 /// Promotes pages until the memory tier is filled up to its low threshold, no pool has pages that
 /// can be promoted, or the host needs its memory.
 pub(super) fn promote_pages<H: Host>(host: &H) {
-    let tier = host.tier();
-    let is_useful = || {
-        host.ssd_pages() > 0
-            && tier.mode() == Mode::Weighted
-            && tier.promotable() > 0
-            && tier.shortage() == 0
-            && host.spare() >= tier.vacancy()
-    };
-    while is_useful() && promote_batch(host) > 0 {
+    while is_useful(host) && promote_batch(host) {
         host.cond_resched();
     }
 }
 
-/// Promotes up to [`BATCH`] pages of one pool. Returns their number.
-fn promote_batch<H: Host>(host: &H) -> u64 {
+/// Returns whether the memory tier and the host have room for promoted pages.
+fn is_useful<H: Host>(host: &H) -> bool {
+    let tier = host.tier();
+    host.ssd_pages() > 0
+        && tier.mode() == Mode::Weighted
+        && tier.promotable() > 0
+        && tier.shortage() == 0
+        && host.spare() >= tier.vacancy()
+}
+
+/// Promotes up to [`BATCH`] pages of one pool. Returns whether another call may promote more pages:
+/// if this one has found any, or if none of the chosen VMs had any, so that the next call chooses
+/// others.
+fn promote_batch<H: Host>(host: &H) -> bool {
     let tier = host.tier();
     let now = host.milliseconds();
     let vms = choose_vms(host, &mut *host.lock(), now);
+    let mut has_paused = false;
     for vm in vms.iter().flatten() {
         let Some(session) = vm.session() else {
             continue;
         };
         let entitlement = standing::entitlement(tier, &**vm);
         for pool in choose_pools(&*session, entitlement).into_iter().flatten() {
+            // The reads of each pool take time, in which puts may need the background evictor.
             let wanted = tier.promotable().min(BATCH);
-            if wanted == 0 || !tier.reserve(wanted) {
-                return 0;
+            if wanted == 0 || !is_useful(host) || !tier.reserve(wanted) {
+                return false;
             }
-            let promoted = promote(&*session, pool, wanted);
-            tier.release(wanted - promoted);
-            if promoted > 0 {
-                host.promoted(promoted);
-                return promoted;
+            let Promoted { moved, lost } = promote(&*session, pool, wanted);
+            tier.release(wanted - moved);
+            if moved + lost > 0 {
+                host.promoted(moved);
+                return true;
             }
         }
         // The reads may have taken longer than the pause.
         let end = host.milliseconds() + PAUSE_MS;
         session.state().promotion.swap(end);
+        has_paused = true;
     }
-    0
+    has_paused
 }
 
 /// The chosen VMs, the neediest first.

@@ -179,20 +179,29 @@ where
     Freed { evicted, demoted }
 }
 
+/// The pages that left the SSD tier by a promotion.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Promoted {
+    /// Number of pages that were moved to the memory tier.
+    pub moved: u64,
+    /// Number of pages whose data was lost or damaged, so that they were evicted.
+    pub lost: u64,
+}
+
 /// Moves up to `pages` pages of a pool from the SSD tier to the memory tier, the newest first. The
 /// caller must have reserved room for them. Pages that cannot be read now stay where they are.
-/// Returns the number of pages that were moved.
 ///
 /// Waits for the reads.
 #[inline(never)]
-pub fn promote<S>(session: &S, pool: u32, pages: u64) -> u64
+pub fn promote<S>(session: &S, pool: u32, pages: u64) -> Promoted
 where
     S: Session<Page: Page>,
 {
     // The SSD tier does not keep the classes of pages. This is the least that they can have had, so
     // that they are demoted again when they have to leave memory.
     let class = session.ssd_admit(pool).least_class();
-    let moved = in_turns(session, pages, |shard, most| {
+    let mut lost_pages = 0;
+    let all = in_turns(session, pages, |shard, most| {
         let step = Step::begin(session, shard, most, |_| {
             Some((ssd_list(pool), End::Newest))
         });
@@ -213,22 +222,27 @@ where
                 let is_lost = |page: &&Option<_>| page.is_none();
                 let lost = step.pages().iter().take_while(is_lost).count();
                 step.stretch.truncate(lost);
-                drop_lost(session, (shard, pool), &step.stretch);
-                return Some(0);
+                let dropped = drop_lost(session, (shard, pool), &step.stretch);
+                lost_pages += dropped;
+                return Some(dropped);
             }
             None => {}
         }
         let stamp = session.stamp(run.pages.into());
         Some(step.finish(session, shard, (list(pool, class), stamp)))
     });
+    let moved = all - lost_pages;
     if moved > 0 {
         session.tell_relocated(pool, TierKind::Memory, moved);
     }
-    moved
+    Promoted {
+        moved,
+        lost: lost_pages,
+    }
 }
 
-/// Evicts pages of a pool whose data is lost or damaged.
-fn drop_lost<S: Session>(session: &S, (shard, pool): (usize, u32), stretch: &Stretch) {
+/// Evicts pages of a pool whose data is lost or damaged. Returns their number.
+fn drop_lost<S: Session>(session: &S, (shard, pool): (usize, u32), stretch: &Stretch) -> u64 {
     let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
     session.with(shard, |index| {
         index.remove_stretch(stretch, Reason::Eviction, |removed| {
@@ -238,9 +252,11 @@ fn drop_lost<S: Session>(session: &S, (shard, pool): (usize, u32), stretch: &Str
     });
     bin.settle(session);
     session.announce(fresh.as_slice());
-    if bin.count() > 0 {
-        session.tell_evicted(pool, TierKind::Ssd, bin.count() as u64, Cause::Damage);
+    let count = bin.count() as u64;
+    if count > 0 {
+        session.tell_evicted(pool, TierKind::Ssd, count, Cause::Damage);
     }
+    count
 }
 
 /// Calls `step` for one shard after the other, with the maximum number of pages to move, until

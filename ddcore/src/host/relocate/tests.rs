@@ -11,7 +11,9 @@ use crate::host::evict::{evict, evict_ssd};
 use crate::host::get::take;
 use crate::host::heap::{self, Owner, Tier, Vm};
 use crate::host::put::keep;
+use crate::host::room::refill;
 use crate::host::session::{Session as _, TierKind};
+use crate::host::standing::Standing;
 use crate::host::steps::Effort;
 use crate::host::walk::{counted, drop_device, migrate};
 use crate::index::{self, Hasher, Removed, PLACED};
@@ -116,6 +118,8 @@ struct Own {
     /// The events that happen while the pages of a move are copied.
     between: RefCell<Vec<Event>>,
     damage: RefCell<u64>,
+    /// The data of pages with greater places than this one is lost.
+    lost_beyond: Cell<u64>,
     /// Pages of each pool that were reported as evicted from a tier, and as moved to it.
     evicted: RefCell<[[u64; 2]; 2]>,
     moved: RefCell<[[u64; 2]; 2]>,
@@ -172,7 +176,10 @@ impl Owner for World {
     fn read_from_ssd(session: &Session, _run: &Run, pages: &mut [Option<Held>]) -> bool {
         let damage = *session.own.damage.borrow();
         for page in pages.iter_mut() {
-            let is_lost = |page: &Held| (page.0 & !PLACED).is_multiple_of(damage);
+            let is_lost = |page: &Held| {
+                let place = page.0 & !PLACED;
+                place.is_multiple_of(damage) || place > session.own.lost_beyond.get()
+            };
             let version = page
                 .as_ref()
                 .filter(|page| !is_lost(page))
@@ -212,7 +219,11 @@ impl Owner for World {
     }
 
     fn spare(&self) -> u64 {
-        0
+        CAPACITY
+    }
+
+    fn ssd_pages(_: &heap::Host<Self>) -> u64 {
+        CAPACITY
     }
 
     fn milliseconds(&self) -> u64 {
@@ -229,6 +240,10 @@ const FILE: FileKey = FileKey {
 const CAPACITY: u64 = 1 << 16;
 
 fn session() -> Session {
+    session_of(Arc::new(Tier::new(CAPACITY)))
+}
+
+fn session_of(tier: Arc<Tier>) -> Session {
     let own = Own {
         announced: Cell::new(0),
         memory: Shared::default(),
@@ -236,12 +251,13 @@ fn session() -> Session {
         version: RefCell::default(),
         between: RefCell::default(),
         damage: RefCell::new(u64::MAX),
+        lost_beyond: Cell::new(u64::MAX),
         evicted: RefCell::default(),
         moved: RefCell::default(),
         unproven: RefCell::default(),
         admit: Cell::default(),
     };
-    let mut session = Session::new(Arc::new(Tier::new(CAPACITY)), Hasher::new(3), own);
+    let mut session = Session::new(tier, Hasher::new(3), own);
     for _ in 0..2 {
         let pool = session.add_pool();
         session.set_pool(pool, 100, Order::Aged);
@@ -402,8 +418,8 @@ proptest! {
                     *session.own.between.borrow_mut() = events;
                     prop_assert!(session.tier().reserve(pages));
                     let promoted = promote(&session, pool, pages);
-                    prop_assert!(promoted <= pages);
-                    session.tier().release(pages - promoted);
+                    prop_assert!(promoted.moved + promoted.lost <= pages);
+                    session.tier().release(pages - promoted.moved);
                 }
             }
             session.own.between.take();
@@ -444,7 +460,7 @@ fn only_proven_pages_go_down() {
         .retain(|index, _| *index >= 100);
     check(&session);
     assert!(session.tier().reserve(40));
-    assert_eq!(promote(&session, 0, 40), 40);
+    assert_eq!(promote(&session, 0, 40).moved, 40);
     assert_eq!(down(&session, 0, 40).demoted, 40);
     assert_eq!(*session.own.unproven.borrow(), [40, 0]);
     read(&session, &run(100, 20, 0));
@@ -480,13 +496,68 @@ fn pages_go_down_and_come_back() {
     assert_eq!(down(&session, 0, 30).demoted, 30);
     assert_eq!((session.used(), session.state().ssd()), (10, 30));
     assert!(session.tier().reserve(100));
-    let promoted = promote(&session, 0, 100);
+    let promoted = promote(&session, 0, 100).moved;
     session.tier().release(100 - promoted);
     assert_eq!(promoted, 30);
     check(&session);
     read(&session, &run(0, 40, 0));
     check(&session);
     assert_eq!(counted(&session, 0, TierKind::Memory).hits, 40);
+}
+
+/// Lost pages do not prevent the promotion of older ones that can be read.
+#[test]
+fn older_pages_than_the_lost_ones_are_promoted() {
+    let session = session();
+    for index in (0..40).map(|block| block * 16) {
+        put(&session, &run(index, 16, 0));
+        assert_eq!(down(&session, 0, 16).demoted, 16);
+    }
+    let oldest = 16 * 8;
+    // The data of all pages is lost whose place is beyond those of the oldest pages.
+    session.own.lost_beyond.set(oldest);
+    let wanted = 16 * 40;
+    assert!(session.tier().reserve(wanted));
+    let promoted = promote(&session, 0, wanted);
+    session.tier().release(wanted - promoted.moved);
+    let lost = wanted - oldest;
+    assert_eq!(
+        promoted,
+        Promoted {
+            moved: oldest,
+            lost
+        }
+    );
+    check(&session);
+}
+
+/// VMs without a pool that has weight in the memory tier do not prevent the promotion of the pages
+/// of others, however many there are.
+#[test]
+fn vms_that_use_the_ssd_tier_only_do_not_end_promotion() {
+    let host = heap::Host::new(Arc::new(Tier::new(CAPACITY)), 0, World);
+    for number in 0..20 {
+        let session = session_of(host.tier.clone());
+        put(&session, &run(0, 16, 0));
+        assert_eq!(down(&session, 0, 16).demoted, 16);
+        if number < 19 {
+            session.set_pool(0, 0, Order::Aged);
+            session.set_pool(1, 0, Order::Aged);
+        }
+        host.add_vm(Vm {
+            number,
+            share: 100,
+            session,
+            standing: Standing::new(),
+        });
+    }
+    refill(&host);
+    let vms = host.vm_list.borrow().vms().to_vec();
+    let promoted = vms.iter().map(|vm| vm.session.used());
+    assert_eq!(
+        promoted.collect::<Vec<_>>(),
+        [[0; 19].as_slice(), &[16]].concat()
+    );
 }
 
 /// Evicting a segment spares the pages of the next one, even if each page has its own block.
