@@ -12,6 +12,7 @@ pub mod account;
 pub mod clock;
 pub mod current_session;
 pub mod curve;
+pub mod flush_queue;
 pub mod host;
 pub mod index;
 pub mod limit;

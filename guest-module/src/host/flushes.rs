@@ -3,13 +3,14 @@
 //! Page ranges that the guest no longer needs and the host can free.
 //!
 //! The bits of these pages in the map are cleared already, so that flushes are never needed for
-//! correctness, and a range is dropped if the queue is full (invariant 2).
+//! correctness (invariant 2).
 
 use crate::ffi::worker::Worker;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::gfp_nowarn;
 use ddabi::key::FileKey;
 use ddabi::request::{FlushRange, FlushScope};
+use ddcore::flush_queue::FlushQueue;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
@@ -20,7 +21,7 @@ const MAX_RANGES: usize = 512;
 #[pin_data]
 pub(crate) struct Flushes {
     #[pin]
-    waiting: IrqLock<KVec<FlushRange>>,
+    waiting: IrqLock<FlushQueue<KVec<FlushRange>>>,
     /// Number of ranges that were taken last, which the worker sends.
     taken: Atomic<u64>,
 }
@@ -28,7 +29,8 @@ pub(crate) struct Flushes {
 impl Flushes {
     /// Allocates an empty list. Sleeps.
     pub(crate) fn new() -> Result<impl PinInit<Self>> {
-        let waiting = KVec::with_capacity(MAX_RANGES, gfp_nowarn())?;
+        let buffer = KVec::from_elem(FlushRange::default(), MAX_RANGES, gfp_nowarn())?;
+        let waiting = FlushQueue::new(buffer);
         Ok(pin_init!(Self {
             waiting <- new_irq_lock!(waiting, "Flushes::waiting"),
             taken: Atomic::new(0),
@@ -36,23 +38,10 @@ impl Flushes {
     }
 
     fn push(&self, range: FlushRange) {
-        let half = self.waiting.with(|waiting| {
-            if let Some(last) = waiting.last_mut() {
-                // Adjacent ranges, which reclaim and truncation often queue in succession, are
-                // merged.
-                if last.file == range.file
-                    && last.scope == range.scope
-                    && last.scope == FlushScope::Pages as u32
-                    && last.last.checked_add(1) == Some(range.first)
-                {
-                    last.last = range.last;
-                    return false;
-                }
-            }
-            let _ = waiting.push_within_capacity(range);
-            waiting.len() == MAX_RANGES / 2
-        });
-        if half {
+        let is_half_full = self
+            .waiting
+            .with(|waiting| waiting.push(range) && waiting.len() == MAX_RANGES / 2);
+        if is_half_full {
             Worker::hurry();
         }
     }
@@ -93,12 +82,7 @@ impl Flushes {
     /// until [`Self::set_sent`]. Worker only.
     pub(crate) fn take(&self, into: &mut [FlushRange]) -> usize {
         self.waiting.with(|waiting| {
-            let count = waiting.len().min(into.len());
-            for place in &mut into[..count] {
-                if let Some(range) = waiting.pop() {
-                    *place = range;
-                }
-            }
+            let count = waiting.take(into);
             self.taken.store(count as u64, Relaxed);
             count
         })
@@ -110,16 +94,12 @@ impl Flushes {
     }
 
     /// Queues ranges again that the host has not finished. They are sent before all others.
-    pub(crate) fn put_back(&self, ranges: impl Iterator<Item = FlushRange>) {
-        self.waiting.with(|waiting| {
-            for range in ranges {
-                let _ = waiting.push_within_capacity(range);
-            }
-        });
+    pub(crate) fn put_back(&self, ranges: impl DoubleEndedIterator<Item = FlushRange> + Clone) {
+        self.waiting.with(|waiting| waiting.put_back(ranges));
     }
 
     /// Drops all ranges, because the session is over and the host has no pages of it.
     pub(crate) fn clear(&self) {
-        self.waiting.with(KVec::clear);
+        self.waiting.with(FlushQueue::clear);
     }
 }

@@ -27,6 +27,8 @@ const FADE_INTERVAL: u64 = 5 * MINUTE;
 /// Shortest time between two searches for pages of unmounted filesystems. Each search visits the
 /// whole map, and covers all filesystems that were unmounted since the last one.
 const FORGET_INTERVAL: u64 = 10 * SECOND;
+/// Number of ranges of a flush request.
+const FLUSH_RANGES: usize = MAX_RUNS / 4;
 /// Maximum number of flush requests in a round, which bounds the round whatever the host answers.
 const MAX_FLUSH_CALLS: usize = 4096;
 
@@ -109,7 +111,7 @@ fn keep_house(state: &State) {
 
 /// Sends one request with flushes. Returns whether there may be more of them.
 fn send_flushes(state: &State) -> bool {
-    let mut ranges = [FlushRange::default(); MAX_RUNS / 4];
+    let mut ranges = [FlushRange::default(); FLUSH_RANGES];
     let Some(session) = state.channel.session() else {
         return false;
     };
@@ -117,14 +119,14 @@ fn send_flushes(state: &State) -> bool {
     if count == 0 {
         return false;
     }
-    let more = send_ranges(state, session, &ranges[..count], count == ranges.len());
+    let more = send_ranges(state, session, &ranges[..count]);
     state.flushes.set_sent();
     more
 }
 
 /// Sends some ranges. Returns whether there may be more of them: if the host has not finished them,
-/// or if these were as many as a request takes (`is_full`).
-fn send_ranges(state: &State, session: u64, ranges: &[FlushRange], is_full: bool) -> bool {
+/// or if these were as many as a request takes.
+fn send_ranges(state: &State, session: u64, ranges: &[FlushRange]) -> bool {
     let Some(mut call) = state.channel.begin() else {
         return false;
     };
@@ -136,9 +138,9 @@ fn send_ranges(state: &State, session: u64, ranges: &[FlushRange], is_full: bool
         return false;
     }
     if !call.is_unfinished() {
-        return is_full;
+        return ranges.len() == FLUSH_RANGES;
     }
-    let left = (0..ranges.len()).rev().filter(|n| !call.succeeded(*n));
+    let left = (0..ranges.len()).filter(|n| !call.succeeded(*n));
     state.flushes.put_back(left.map(|n| ranges[n]));
     true
 }
