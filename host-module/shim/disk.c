@@ -325,17 +325,19 @@ static void dd_read_work(struct work_struct *work)
 
 /*
  * Begins to read pages from places. The read owns the frames until
- * dd_disk_finish(). The caller is a vCPU's thread. The function therefore waits
- * neither for memory nor for a free request of the device's queue: a device
- * without support for REQ_NOWAIT (dm-crypt, for example) gets the bios from a
- * kernel thread.
+ * dd_disk_finish(). The caller may be a vCPU's thread. The function therefore
+ * waits neither for memory nor for a free request of the device's queue. If
+ * @nowait is set, the read fails when no request is free, because a vCPU would
+ * have to wait for it. Otherwise a kernel thread waits for the request and
+ * submits the bios. The kernel thread also submits them if the device does not
+ * support REQ_NOWAIT (dm-crypt, for example).
  */
 struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
-			      size_t count)
+			      size_t count, bool nowait)
 {
-	bool nowait = bdev_nowait(dd_bdev(disk));
 	struct dd_read *read;
 
+	nowait = nowait && bdev_nowait(dd_bdev(disk));
 	if (dd_disk_dead(disk))
 		return ERR_PTR(-ENODEV);
 	if (atomic_long_read(&dd_reading) + count > DD_READING)

@@ -69,7 +69,7 @@ int dd_disk_discard(struct dd_disk *disk, u64 first, u64 count);
 int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count, u32 stream);
 struct dd_read;
 struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
-			      size_t count);
+			      size_t count, bool nowait);
 bool dd_disk_has_read(struct dd_read *read);
 int dd_disk_finish(struct dd_read *read, u64 limit_us, u64 *took_us);
 u64 dd_page_checksum(u64 frame, u64 seed);

@@ -27,6 +27,7 @@ extern "C" {
         places: *const u64,
         frames: *const u64,
         count: usize,
+        nowait: bool,
     ) -> *mut c_void;
     fn dd_disk_has_read(read: *mut c_void) -> bool;
     fn dd_disk_finish(read: *mut c_void, limit_us: u64, took_us: *mut u64) -> c_int;
@@ -102,15 +103,22 @@ impl Disk {
 
     /// Begins to read each of the places into the page with the same position. The read owns the
     /// pages until it is finished; after an error they are freed. Waits neither for the device nor
-    /// for memory. The error is `EINVAL` if there are not as many pages as places.
-    pub(crate) fn begin(&self, places: &[u64], pages: KVec<Option<Page>>) -> Result<Reading> {
+    /// for memory. If `nowait` is set, the read fails while all requests of the device are in use;
+    /// otherwise it begins when one is free. The error is `EINVAL` if there are not as many pages
+    /// as places.
+    pub(crate) fn begin(
+        &self,
+        places: &[u64],
+        pages: KVec<Option<Page>>,
+        nowait: bool,
+    ) -> Result<Reading> {
         let Some(frames) = Page::frames(&pages).filter(|frames| frames.len() == places.len())
         else {
             return Err(EINVAL);
         };
         let (places, count) = (places.as_ptr(), places.len());
         // SAFETY: Both slices have the length given, and the pages are owned by this function.
-        let raw = unsafe { dd_disk_begin(self.raw, places, frames.as_ptr(), count) };
+        let raw = unsafe { dd_disk_begin(self.raw, places, frames.as_ptr(), count, nowait) };
         let raw = kernel::error::from_err_ptr(raw)?;
         Ok(Reading { raw, pages })
     }

@@ -335,10 +335,12 @@ impl Batch {
         let deadline = ssd.deadline_us();
         let limit = device.health.limit(deadline, ssd.milliseconds());
         let limit = limit.ok_or(EAGAIN)?;
-        self.limit = match patience {
-            Patience::Adaptive => limit,
-            Patience::Deadline => deadline,
+        // A caller that may wait until the deadline may also wait for a free request of the device.
+        let (limit, nowait) = match patience {
+            Patience::Adaptive => (limit, true),
+            Patience::Deadline => (deadline, false),
         };
+        self.limit = limit;
         let count = self.entries.len();
         let pages = Page::several(count)?;
         let mut positions = [0; STEP];
@@ -347,7 +349,7 @@ impl Batch {
         }
         device.counts.reads.add(1);
         self.begun = Instant::now();
-        self.reading = Some(device.disk.begin(&positions[..count], pages)?);
+        self.reading = Some(device.disk.begin(&positions[..count], pages, nowait)?);
         Ok(())
     }
 
@@ -458,7 +460,7 @@ impl Device {
     /// result.
     fn try_read(&self, ssd: &Ssd, limit: u64) {
         let Ok(pages) = Page::several(1) else { return };
-        let read = self.disk.begin(&[0], pages);
+        let read = self.disk.begin(&[0], pages, true);
         let start = Instant::now();
         let read = read.and_then(|reading| reading.finish(limit));
         self.trace_read(1, &read, start);
