@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 mod contended;
+mod watched;
 
 use self::contended::Contended;
+use self::watched::Watched;
 use super::*;
 use crate::host::carried::Carried;
 use crate::host::cause::Cause;
@@ -13,6 +15,7 @@ use crate::host::list::list;
 use crate::host::pressure::{pressure, Gauge};
 use crate::host::put::keep;
 use crate::host::room::{self, fill, give_back, make_room, refill, retire, Stock as _};
+use crate::host::segments::evict_segment;
 use crate::host::session::Session as _;
 use crate::host::standing::{entitlement, Standing};
 use crate::host::steps::Effort;
@@ -58,7 +61,7 @@ impl Owner for Short {
     type Lock<T> = Contended<T>;
     type Page = Number;
     type Session = ();
-    type Vm = Vm<Self>;
+    type Vm = Watched;
 
     const SHARD_BITS: u32 = 1;
 
@@ -84,6 +87,10 @@ impl Owner for Short {
             *page = Some(on_node(host.own.node.get(), host.own.last.get()));
         }
         pages.len()
+    }
+
+    fn ssd_pages(_host: &Host<Self>) -> u64 {
+        CAPACITY
     }
 
     fn spare(&self) -> u64 {
@@ -129,12 +136,12 @@ pub(crate) fn add_vm(host: &Host<Short>, number: u32) {
         let pool = session.add_pool();
         session.set_pool(pool, share, Order::Aged);
     }
-    host.add_vm(Vm {
+    host.add_vm(Watched(Vm {
         number,
         share: 100,
         session,
         standing: Standing::new(),
-    });
+    }));
 }
 
 /// Puts a run of a file as a hypercall does. Returns the number of pages stored.
@@ -191,6 +198,21 @@ pub(crate) fn put_number(host: &Host<Short>, vm: usize, number: u64) -> usize {
         ..Run::default()
     };
     put_of(host, vm, &[run])
+}
+
+/// The choices of victims and beneficiaries look at the sessions of all VMs with the list of VMs
+/// locked. They must not become owners of a session there, which [`Watched`] checks.
+#[test]
+fn choices_borrow_no_session_with_the_list_of_vms_locked() {
+    let host = host();
+    add_vm(&host, 2);
+    assert!(put_number(&host, 0, 0) > 0 && put_number(&host, 1, 0) > 0);
+    host.own.spare.set(CAPACITY);
+    refill(&host);
+    assert!(evict_segment(&host, 1).is_none());
+    let used = host.tier.used();
+    host.tier.set_floor(0);
+    assert_eq!(give_back(&host, used, None), used);
 }
 
 /// Memory that other callers may need is allocated only for pages that the administrator has
