@@ -66,6 +66,9 @@ const ORIGINALS: [&str; 5] = [
     " dd_shutdown+",
     " dd_truncate+",
 ];
+/// The function by which a caller hands over a bio. Any number of tasks may be in it, so that the
+/// data that its callees share is the kernel's own.
+const SUBMISSION: &str = " submit_bio+";
 /// Flags of `Tainted:` that out-of-tree modules, unsigned modules and livepatches set.
 const OWN_TAINT: u64 = (1 << 12) | (1 << 13) | (1 << 15);
 
@@ -85,8 +88,9 @@ pub fn complaints(log: &str, allowed: &[Regex]) -> Vec<String> {
 /// Returns whether these lines begin with a report on a data race that is the kernel's own.
 ///
 /// A race counts against the modules if 1. an access is in their code, or 2. both accesses are in
-/// functions that their code called and that are not among [`ORIGINALS`]. In all other cases the
-/// kernel races with itself, possibly within the work of one task. If KCSAN saw only one access and
+/// functions that their code called and that are neither among [`ORIGINALS`] nor beneath
+/// [`SUBMISSION`]. In all other cases the kernel races with itself, possibly within the work of one
+/// task. If KCSAN saw only one access and
 /// that its value changed (a race at an unknown origin), the first rule decides: a task that the
 /// modules let submit a bio reads its own flags, which the scheduler changes.
 fn foreign_race(lines: &[&str]) -> bool {
@@ -100,8 +104,9 @@ fn foreign_race(lines: &[&str]) -> bool {
         .any(|frames| frames.first().is_some_and(ours));
     let by_itself = |frame: &&str| ORIGINALS.iter().any(|original| frame.contains(original));
     let all_for_us = accesses.iter().all(|frames| {
-        let nearest = frames.iter().find(|frame| ours(frame));
-        nearest.is_some_and(|frame| !by_itself(frame))
+        let ends = |frame: &&&str| ours(frame) || frame.contains(SUBMISSION);
+        let nearest = frames.iter().find(ends);
+        nearest.is_some_and(|frame| ours(frame) && !by_itself(frame))
     });
     let is_lone = accesses.len() == 1;
     !our_access && (is_lone || !all_for_us)
@@ -202,6 +207,7 @@ mod tests {
         const OURS: &str = "f+0x1/0x2 [doubledecker_host]";
         const OTHERS: &str = "g+0x1/0x2 [xfs]";
         const ORIGINAL: &str = " dd_truncate+0x1/0x2 [doubledecker_guest]";
+        const SUBMITTED: &str = "submit_bio+0x1/0x2\n[ 1.0]  f+0x1/0x2 [doubledecker_host]";
         let report = |accesses: &[[&str; 2]]| {
             let access = |[inner, outer]: &[&str; 2]| {
                 format!(
@@ -220,6 +226,7 @@ mod tests {
         let our_access = [[OTHERS, OTHERS], [OURS, OTHERS]];
         let our_data = [[OTHERS, OURS], [OTHERS, OURS]];
         let as_without_us = [[OTHERS, ORIGINAL], [OTHERS, OURS]];
+        let submissions = [[OTHERS, SUBMITTED], [OTHERS, SUBMITTED]];
         let in_a_hook = [[ORIGINAL, OTHERS], [OTHERS, OTHERS]];
         let unknown_other = [[OURS, OTHERS]];
         let unknown_beneath_us = [[OTHERS, OURS]];
@@ -227,6 +234,7 @@ mod tests {
         assert_eq!(count(&foreign), 0);
         assert_eq!(count(&beneath_us), 0);
         assert_eq!(count(&as_without_us), 0);
+        assert_eq!(count(&submissions), 0);
         assert_eq!(count(&our_access), 1);
         assert_eq!(count(&in_a_hook), 1);
         assert_eq!(count(&our_data), 1);
