@@ -34,6 +34,9 @@ const READER: &str = "reader";
 const STRIDE: u64 = 1367;
 /// Number of passes after which the memory of both modules is allocated.
 const WARM: u32 = 3;
+/// Pages of a call in runs, and of single pages, on average.
+const RUNS: (f64, f64) = (16.0, 128.0);
+const SINGLY: (f64, f64) = (1.0, 1.2);
 /// The events of a host and a guest that report how long calls take.
 const CALLS: &[(&str, &str, &str)] = &[
     ("dd_put", "pool", "pages,latency_ns"),
@@ -69,9 +72,10 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     for _ in 0..WARM {
         site.run(sequential)?;
     }
-    let [put, got] = site.count(sequential)?;
-    let mut targets = Vec::from(put.targets("put in runs", (16.0, 128.0), [2200.0, 2400.0])?);
-    targets.extend(got.targets("got in runs", (16.0, 128.0), [1100.0, 1300.0])?);
+    let (put, got) = (("dd_put", "put in runs"), ("dd_get", "got in runs"));
+    let mut targets = Vec::new();
+    targets.extend(site.measure([sequential; 2], put, RUNS, [2200.0, 2400.0])?);
+    targets.extend(site.measure([sequential; 2], got, RUNS, [1100.0, 1300.0])?);
 
     // Pages that are read in an order without neighbours are folios of their own, and are requested
     // one by one. `drop_caches` removes one folio after the other.
@@ -88,60 +92,46 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
         site.run(drop)?;
         site.run(&page_by_page)?;
     }
-    let [put, _] = site.count(drop)?;
-    let [_, got] = site.count(&page_by_page)?;
-    targets.extend(put.targets("put by itself", (1.0, 1.2), [9800.0, 17400.0])?);
-    targets.extend(got.targets("got by itself", (1.0, 1.2), [6150.0, 15900.0])?);
+    let (put, got) = (("dd_put", "put by itself"), ("dd_get", "got by itself"));
+    let (drop, read) = (drop, page_by_page.as_str());
+    targets.extend(site.measure([read, drop], put, SINGLY, [9800.0, 17400.0])?);
+    targets.extend(site.measure([drop, read], got, SINGLY, [6150.0, 15900.0])?);
     accounting::check(stage.host())?;
     Ok(targets)
 }
 
-/// Calls of a kind.
+/// Calls of a kind, with the instructions of their part that one machine measures.
 #[derive(Debug)]
 struct Calls {
     count: u64,
     pages: u64,
-    /// Instructions in the host's module, and of the whole call in the guest.
-    instructions: [u64; 2],
+    instructions: u64,
 }
 
 impl Calls {
-    fn of([host, guest]: &[Sums<'_>; 2], event: &str) -> Result<Self> {
+    fn of(sums: &Sums<'_>, event: &str) -> Result<Self> {
         Ok(Self {
-            count: guest.of(event, "hitcount")?,
-            pages: guest.of(event, "pages")?,
-            instructions: [
-                host.of(event, "latency_ns")?,
-                guest.of(event, "latency_ns")?,
-            ],
+            count: sums.of(event, "hitcount")?,
+            pages: sums.of(event, "pages")?,
+            instructions: sums.of(event, "latency_ns")?,
         })
     }
 
-    /// Checks that calls had as many pages as meant, and returns the targets.
-    fn targets(
-        &self,
-        what: &str,
-        (least, most): (f64, f64),
-        bounds: [f64; 2],
-    ) -> Result<[Target; 2]> {
-        eprintln!("    {what}: {self:?}");
+    /// Checks that calls had as many pages as meant, and returns the target.
+    fn target(&self, what: &str, place: &str, range: (f64, f64), bound: f64) -> Result<Target> {
+        eprintln!("    {what}, {place}: {self:?}");
         let each = stage::ratio(self.pages, self.count);
+        let (least, most) = range;
         ensure!(
             (least..=most).contains(&each) && self.pages >= pages(FILE) * 9 / 10,
             "{what}: {each} pages in a call: {self:?}"
         );
-        let target = |place: &str, at: usize| {
-            Target::at_most(
-                format!("path: instructions for each page {what}, {place}"),
-                bounds[at],
-                stage::ratio(self.instructions[at], self.pages),
-                "",
-            )
-        };
-        Ok([
-            target("in the host's module", 0),
-            target("in the whole call", 1),
-        ])
+        Ok(Target::at_most(
+            format!("path: instructions for each page {what}, {place}"),
+            bound,
+            stage::ratio(self.instructions, self.pages),
+            "",
+        ))
     }
 }
 
@@ -151,16 +141,29 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Runs a line, and counts the puts and the gets that it causes.
-    fn count(&self, line: &str) -> Result<[Calls; 2]> {
-        let sums = [
-            Sums::start(self.host, HOST, CALLS)?,
-            Sums::start(self.guest, GUEST, CALLS)?,
-        ];
+    /// Runs a line once for the host's module and once for the whole calls, because the event of
+    /// the host takes time in the whole call, and another line before each. Returns the targets of
+    /// the puts or gets, which have a number of pages in `range`.
+    fn measure(
+        &self,
+        [before, line]: [&str; 2],
+        (event, what): (&str, &str),
+        range: (f64, f64),
+        [host, whole]: [f64; 2],
+    ) -> Result<[Target; 2]> {
+        self.run(before)?;
+        let sums = Sums::start(self.host, HOST, CALLS)?;
         self.run(line)?;
-        let calls = ["dd_put", "dd_get"].map(|event| Calls::of(&sums, event));
-        let [put, got] = calls;
-        Ok([put?, got?])
+        let in_host = Calls::of(&sums, event)?;
+        drop(sums);
+        self.run(before)?;
+        let sums = Sums::start(self.guest, GUEST, CALLS)?;
+        self.run(line)?;
+        let in_guest = Calls::of(&sums, event)?;
+        Ok([
+            in_host.target(what, "in the host's module", range, host)?,
+            in_guest.target(what, "in the whole call", range, whole)?,
+        ])
     }
 
     /// Runs a line in the reader's cgroup.
