@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The NUMA nodes on which a session has its pages, estimated from its puts.
+//! The NUMA nodes on which a session has its pages, estimated from its puts and from promotion.
 //!
 //! When a node of the host is short of memory, pages on other nodes do not help it. A put takes
 //! pages of the node on which its vCPU runs, as long as this node has idle ones, so that most VMs
@@ -32,8 +32,9 @@ impl<N: Number> Nodes<N> {
         }
     }
 
-    /// Notes that a put has stored `pages` pages on a node. `used` returns the number of pages of
-    /// the session. Pages that are noted while another processor halves the notes may be lost.
+    /// Notes that a put or a promotion has stored `pages` pages on a node. `used` returns the number
+    /// of pages of the session. Pages that are noted while another processor halves the notes may be
+    /// lost.
     pub fn note(&self, node: usize, pages: u64, used: impl FnOnce() -> u64) {
         let Some(there) = self.pages.get(node) else {
             return;

@@ -70,7 +70,8 @@ fn promote_batch<H: Host>(host: &H) -> bool {
             if wanted == 0 || !is_useful(host) || !tier.reserve(wanted) {
                 return false;
             }
-            let Promoted { moved, lost } = promote(&*session, pool, wanted);
+            let node = |page: &_| host.node(page);
+            let Promoted { moved, lost } = promote(&*session, pool, wanted, node);
             tier.release(wanted - moved);
             if moved + lost > 0 {
                 host.promoted(moved);

@@ -190,10 +190,16 @@ pub struct Promoted {
 
 /// Moves up to `pages` pages of a pool from the SSD tier to the memory tier, the newest first. The
 /// caller must have reserved room for them. Pages that cannot be read now stay where they are.
+/// `node` returns the NUMA node of a page of memory, if there are several.
 ///
 /// Waits for the reads.
 #[inline(never)]
-pub fn promote<S>(session: &S, pool: u32, pages: u64) -> Promoted
+pub fn promote<S>(
+    session: &S,
+    pool: u32,
+    pages: u64,
+    node: impl Fn(&S::Page) -> Option<usize>,
+) -> Promoted
 where
     S: Session<Page: Page>,
 {
@@ -229,7 +235,13 @@ where
             None => {}
         }
         let stamp = session.stamp(run.pages.into());
-        Some(step.finish(session, shard, (list(pool, class), stamp)))
+        let first = step.pages().first().and_then(Option::as_ref);
+        let node = first.and_then(&node);
+        let moved = step.finish(session, shard, (list(pool, class), stamp));
+        if let Some(node) = node {
+            session.state().nodes.note(node, moved, || session.used());
+        }
+        Some(moved)
     });
     let moved = all - lost_pages;
     if moved > 0 {

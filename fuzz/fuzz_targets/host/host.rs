@@ -17,7 +17,7 @@ use ddcore::host::cause::Cause;
 use ddcore::host::evict::{Freed, evict_all};
 use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::promotion::is_promotion_due;
-use ddcore::host::relocate::{demote, promote};
+use ddcore::host::relocate::{Promoted, demote, promote};
 use ddcore::host::room::{self, Stock as _, give_back, refill, surplus};
 use ddcore::host::segments::evict_segment;
 use ddcore::host::standing::{Standing, settle};
@@ -239,13 +239,12 @@ impl Host {
         if let Some(session) = self.vm(vm).current().filter(|_| tier.reserve(pages)) {
             let pool = u32::from(pool) % POOLS as u32;
             let before = session.own.used();
-            let moved = promote(&*session, pool, pages);
-            assert!(moved <= pages);
+            let Promoted { moved, lost } = promote(&*session, pool, pages, |_| None);
+            assert!(moved + lost <= pages);
             tier.release(pages - moved);
-            let (memory, ssd) = session.own.used();
             // Pages whose data was lost have been removed.
-            assert_eq!(memory, before.0 + moved);
-            let lost = before.1 - moved - ssd;
+            let expected = (before.0 + moved, before.1 - moved - lost);
+            assert_eq!(session.own.used(), expected);
             assert!(lost == 0 || self.engine.own.memory.damage.get() > 0);
         }
     }

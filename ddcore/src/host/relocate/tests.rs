@@ -417,7 +417,7 @@ proptest! {
                 Move::Promote(pool, pages, events) => {
                     *session.own.between.borrow_mut() = events;
                     prop_assert!(session.tier().reserve(pages));
-                    let promoted = promote(&session, pool, pages);
+                    let promoted = promote(&session, pool, pages, |_| None);
                     prop_assert!(promoted.moved + promoted.lost <= pages);
                     session.tier().release(pages - promoted.moved);
                 }
@@ -460,7 +460,7 @@ fn only_proven_pages_go_down() {
         .retain(|index, _| *index >= 100);
     check(&session);
     assert!(session.tier().reserve(40));
-    assert_eq!(promote(&session, 0, 40).moved, 40);
+    assert_eq!(promote(&session, 0, 40, |_| None).moved, 40);
     assert_eq!(down(&session, 0, 40).demoted, 40);
     assert_eq!(*session.own.unproven.borrow(), [40, 0]);
     read(&session, &run(100, 20, 0));
@@ -496,9 +496,10 @@ fn pages_go_down_and_come_back() {
     assert_eq!(down(&session, 0, 30).demoted, 30);
     assert_eq!((session.used(), session.state().ssd()), (10, 30));
     assert!(session.tier().reserve(100));
-    let promoted = promote(&session, 0, 100).moved;
+    let promoted = promote(&session, 0, 100, |_| Some(3)).moved;
     session.tier().release(100 - promoted);
     assert_eq!(promoted, 30);
+    assert!(session.state().nodes.are_mostly_on(3));
     check(&session);
     read(&session, &run(0, 40, 0));
     check(&session);
@@ -518,7 +519,7 @@ fn older_pages_than_the_lost_ones_are_promoted() {
     session.own.lost_beyond.set(oldest);
     let wanted = 16 * 40;
     assert!(session.tier().reserve(wanted));
-    let promoted = promote(&session, 0, wanted);
+    let promoted = promote(&session, 0, wanted, |_| None);
     session.tier().release(wanted - promoted.moved);
     let lost = wanted - oldest;
     assert_eq!(
