@@ -22,6 +22,9 @@ pub(crate) struct Args {
     no_modules: bool,
 }
 
+/// The fuzz targets are a workspace of their own.
+const FUZZ: &str = "fuzz/Cargo.toml";
+
 /// Name and function of a check.
 type Check<'a> = (&'static str, &'a dyn Fn() -> Result<()>);
 
@@ -30,10 +33,11 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         ("tidy", &|| tidy::check(workspace::top())),
         ("rustfmt", &|| cargo(&["fmt", "--all", "--check"])),
         ("rustfmt of the fuzz targets", &|| {
-            cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
+            cargo(&["fmt", "--manifest-path", FUZZ, "--check"])
         }),
         ("rustfmt of the modules", &modules::check_format),
         ("clippy", &clippy),
+        ("clippy of the fuzz targets", &clippy_of_fuzz),
         ("shellcheck", &shell::check),
         ("cargo-deny", &crates::check),
         ("mdbook", &book::check),
@@ -76,6 +80,19 @@ fn clippy() -> Result<()> {
     // Errors in one crate must not hide those in another.
     let how = ["--keep-going", "--", "-D", "warnings"];
     cargo(&[what, how].concat())
+}
+
+fn clippy_of_fuzz() -> Result<()> {
+    let target = workspace::target().join("fuzz");
+    let target = target.to_str().context("the path is not UTF-8")?;
+    let what = [
+        "clippy",
+        "--quiet",
+        "--manifest-path",
+        FUZZ,
+        "--all-targets",
+    ];
+    cargo(&[&what[..], &["--target-dir", target, "--", "-D", "warnings"]].concat())
 }
 
 fn lint_modules(args: &KernelArgs) -> Result<()> {
