@@ -155,14 +155,14 @@ impl<'t> Section<'_, '_, 't> {
     }
 
     /// Reads a whole number between zero and a bound.
-    pub fn whole(&mut self, key: &'static str, most: u32) -> Option<u32> {
+    pub fn whole(&mut self, key: &'static str, limit: u32) -> Option<u32> {
         let value = self.value(key)?;
         let number = value.get_ref().as_integer();
         let number = number
             .and_then(|number| u32::from_str_radix(number.as_str(), number.radix()).ok())
-            .filter(|number| *number <= most);
+            .filter(|number| *number <= limit);
         if number.is_none() {
-            let message = format!("`{key}` must be a whole number from 0 to {most}");
+            let message = format!("`{key}` must be a whole number from 0 to {limit}");
             self.problem(value.span(), message);
         }
         number

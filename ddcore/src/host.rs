@@ -13,7 +13,7 @@
 //! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests;
 //!   [`steps`]: work that takes several calls; [`walk`]: operations on whole shards;
 //! - [`relocate`]: demotion and promotion between the tiers; [`promotion`]: the choice of VM and
-//!   pool for the latter; [`segments`]: the choice of the segment of the SSD tier that is evicted;
+//!   pool for the latter; [`segments`]: eviction of segments of the SSD tier;
 //! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: room for
 //!   puts, and memory for the host; `choice`: the choice of VMs for an eviction; [`evict`]: the
 //!   choice of pools and pages;

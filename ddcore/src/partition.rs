@@ -215,8 +215,8 @@ impl<const N: usize> Victims<N> {
     }
 
     fn keep_most_exceeding(&mut self, entities: &[Entity], sums: &Sums, count: usize) {
-        let most = count.min(N);
-        (self.left, self.kept) = (most, 0);
+        let limit = count.min(N);
+        (self.left, self.kept) = (limit, 0);
         for (at, entity) in entities.iter().enumerate() {
             let candidate = Candidate {
                 at,
@@ -230,12 +230,12 @@ impl<const N: usize> Victims<N> {
             let exceed = sums.exceed(entity, self.eviction);
             let kept = &self.candidates[..self.kept];
             // Of two entities that exceed equally, the first one comes first.
-            if kept.len() == most && kept.last().is_some_and(|last| last.exceed >= exceed) {
+            if kept.len() == limit && kept.last().is_some_and(|last| last.exceed >= exceed) {
                 continue;
             }
             let place = kept.partition_point(|other| other.exceed >= exceed);
-            if place < most {
-                self.kept = (self.kept + 1).min(most);
+            if place < limit {
+                self.kept = (self.kept + 1).min(limit);
                 self.candidates[place..self.kept].rotate_right(1);
                 self.candidates[place] = Candidate {
                     exceed,

@@ -58,7 +58,7 @@ impl Header {
             return Err(Status::Unsupported);
         }
         let operation = Operation::from_raw(raw.operation).ok_or(Status::Unsupported)?;
-        let most = match operation {
+        let limit = match operation {
             Operation::Put | Operation::Get | Operation::Flush => MAX_RUNS,
             _ => 1,
         };
@@ -66,7 +66,7 @@ impl Header {
         let is_get = operation == Operation::Get;
         let flags = if is_get { MAY_DEFER | MAY_RETAIN } else { 0 };
         let is_valid = raw.flags & !flags == 0 && (is_get || raw.ticket == 0);
-        if !is_valid || raw.reserved != [0; 3] || count > most {
+        if !is_valid || raw.reserved != [0; 3] || count > limit {
             return Err(Status::Invalid);
         }
         Ok(Self {

@@ -154,9 +154,9 @@ mod tests {
     /// The figures of docs/decisions/0001-sequence.md.
     #[test]
     fn late_calls_cost_few_exits() {
-        for (vcpus, most) in [(2, 0.02), (8, 0.12), (32, 0.6), (128, 3.0)] {
+        for (vcpus, limit) in [(2, 0.02), (8, 0.12), (32, 0.6), (128, 3.0)] {
             let retries = retries_for_each_call(vcpus);
-            assert!(retries <= most, "{vcpus} vCPUs: {retries}");
+            assert!(retries <= limit, "{vcpus} vCPUs: {retries}");
         }
     }
 

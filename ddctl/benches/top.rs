@@ -21,7 +21,7 @@ use std::{
 
 const FRAMES: usize = 200;
 /// The longest time for a screen: reading the state and drawing it.
-const LONGEST: Duration = Duration::from_millis(100);
+const MAX_TIME: Duration = Duration::from_millis(100);
 /// The most memory, in KiB.
 const MAX_KIB: u64 = 50 << 10;
 
@@ -39,8 +39,8 @@ fn main() -> ExitCode {
     println!("memory of the process: {memory} KiB at most");
     let longest = vms.max(containers);
     let mut code = ExitCode::SUCCESS;
-    if longest > LONGEST {
-        eprintln!("a screen took {longest:?}, and must take at most {LONGEST:?}");
+    if longest > MAX_TIME {
+        eprintln!("a screen took {longest:?}, and must take at most {MAX_TIME:?}");
         code = ExitCode::FAILURE;
     }
     if memory > MAX_KIB {

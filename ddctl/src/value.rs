@@ -42,9 +42,9 @@ pub(crate) fn size(text: &str) -> Result<Size, String> {
 
 /// Parses a pause in seconds, from a tenth of a second to a day.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    const LONGEST: f64 = 86_400.0;
+    const MAX_PAUSE_S: f64 = 86_400.0;
     match text.parse() {
-        Ok(seconds) if (0.1..=LONGEST).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("a pause is 0.1 to {LONGEST} seconds")),
+        Ok(seconds) if (0.1..=MAX_PAUSE_S).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("a pause is 0.1 to {MAX_PAUSE_S} seconds")),
     }
 }

@@ -117,11 +117,11 @@ impl Names {
             let origins = origins(&vmm);
             let asked = |origin| self.asked.get(origin).copied().unwrap_or_default();
             let of_one = origins.iter().map(asked).max().unwrap_or_default();
-            let most = match of_one {
+            let limit = match of_one {
                 0 => MAX_THREADS,
                 _ => MAX_THREADS - RESERVE,
             };
-            if of_one >= MAX_OF_ONE || self.threads >= most {
+            if of_one >= MAX_OF_ONE || self.threads >= limit {
                 later.push((vm, pid, vmm));
                 continue;
             }

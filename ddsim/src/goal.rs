@@ -39,13 +39,13 @@ impl Goal {
         }
     }
 
-    /// Returns the goal for a value that must be at most `most`.
-    pub fn at_most(name: impl Into<String>, most: f64, measured: f64) -> Self {
+    /// Returns the goal for a value that must be at most `limit`.
+    pub fn at_most(name: impl Into<String>, limit: f64, measured: f64) -> Self {
         Self {
             name: name.into(),
-            target: format!("≤ {most}"),
+            target: format!("≤ {limit}"),
             measured: format!("{measured:.3}"),
-            met: measured <= most,
+            met: measured <= limit,
         }
     }
 

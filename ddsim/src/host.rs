@@ -10,21 +10,22 @@
 use crate::page::Page;
 use ddabi::answer::Eviction;
 use ddabi::genl;
-use ddabi::request::Run;
+use ddabi::request::{MAX_RUNS, Run};
 use ddcore::host::Origin;
 use ddcore::host::Session as _;
-use ddcore::host::carried;
+use ddcore::host::carried::{self, Carried};
+use ddcore::host::get::{Frames, Outcome, Target, from_ssd, load};
 use ddcore::host::heap::{self, Device, Owner, Session, Tier};
-use ddcore::host::list::{SSD_CLASS, is_ssd};
+use ddcore::host::list::SSD_CLASS;
 use ddcore::host::pressure::pressure;
 use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::room::{make_room, refill};
-use ddcore::host::run::{discard, insert, take};
-use ddcore::host::segments::evict_segment;
+use ddcore::host::run::{discard, insert};
+use ddcore::host::segments::reclaim;
 pub use ddcore::host::session::TierKind;
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::{counted, empty};
-use ddcore::index::{Batch, Hasher, Held, Removed};
+use ddcore::index::{Hasher, Held, Removed};
 use ddcore::policy::{Class, Order, Pressure};
 use ddcore::ssd::place::Place;
 use std::cell::{Cell, RefCell};
@@ -82,9 +83,6 @@ const HASHER: Hasher = Hasher::new(0);
 
 /// Number of ticks in which the number of pages put equals the capacity of the tier.
 const TICKS: u64 = 1 << 12;
-
-/// Maximum number of segments that are evicted until one becomes free.
-const TRIES: usize = 8;
 
 /// An owner of a simulated page of the host. The page has no data: in the memory tier it is only an
 /// entry of the index, and in the SSD tier also a place of the device.
@@ -203,6 +201,12 @@ impl Owner for Engine {
         true
     }
 
+    fn close_segment(session: &Session<Self>, pool: u32, stamp: Option<u64>) {
+        let own = &session.own;
+        let mut device = own.device.borrow_mut();
+        device.close((own.number, pool), stamp);
+    }
+
     fn places(session: &Session<Self>, pool: u32) -> u64 {
         let own = &session.own;
         own.device.borrow().places_of((own.number, pool))
@@ -261,10 +265,40 @@ impl Owner for Engine {
 
 type Vm = heap::Vm<Engine>;
 
+/// The memory of a guest that gets a page. Pages have no data.
+#[derive(Default)]
+struct Reader {
+    /// The tier that had the page.
+    tier: Option<TierKind>,
+}
+
+impl Target<Frame> for Reader {
+    fn may_retain(&mut self, _run: &Run) -> bool {
+        false
+    }
+
+    fn retained(&mut self, _run: &Run) {}
+
+    fn fetch(&mut self, _runs: impl Iterator<Item = (Run, usize)>, _pages: &mut [Option<Frame>]) {}
+
+    fn write(&mut self, _page: &Frame, _gfn: u64) -> bool {
+        true
+    }
+
+    fn settled(&mut self, _run: &Run, outcome: Outcome<'_>) {
+        if let Outcome::Given { owners, .. } = outcome {
+            self.tier = Some(match from_ssd(owners) {
+                0 => TierKind::Memory,
+                _ => TierKind::Ssd,
+            });
+        }
+    }
+}
+
 /// A host with its memory tier.
 pub struct Host {
     engine: heap::Host<Engine>,
-    batch: Batch,
+    carried: Box<Carried<Frame>>,
 }
 
 impl fmt::Debug for Host {
@@ -291,7 +325,7 @@ impl Host {
         };
         Self {
             engine: heap::Host::new(Arc::new(tier), 0, own),
-            batch: Batch::new(),
+            carried: Box::new(Carried::new()),
         }
     }
 
@@ -427,18 +461,16 @@ impl Host {
     /// Removes a page from the store. Returns the tier that had it.
     pub fn get(&mut self, vm: usize, page: Page) -> Option<TierKind> {
         let vm = self.vm(vm);
-        let run = std::iter::once((run(page), 0));
-        let mut tier = None;
-        let found = take(&vm.session, &mut self.batch, run, |_, removed| {
-            tier = Some(match is_ssd(removed.list()) {
-                false => TierKind::Memory,
-                true => TierKind::Ssd,
-            });
-            drop(vm.session.page(removed));
-        });
-        vm.session.sub_used(&found);
+        let mut reader = Reader::default();
+        load(
+            (&self.engine, &vm.session),
+            std::iter::once((run(page), 0)),
+            (&mut [Frames::Ready; MAX_RUNS], false),
+            &mut self.carried,
+            &mut reader,
+        );
         self.promote();
-        tier
+        reader.tier
     }
 
     /// Promotes pages, if a promotion is due.
@@ -448,25 +480,10 @@ impl Host {
         }
     }
 
-    /// Evicts segments until enough are free for the next pages.
-    fn reclaim(&mut self) {
-        let device = self.engine.own.device.clone();
-        let size = u64::from(device.borrow().size());
-        let mut tries = 0;
-        while device.borrow().is_short() && tries < TRIES {
-            let Some(((vm, pool), stamp)) = evict_segment(&self.engine, size) else {
-                break;
-            };
-            let pool = (u64::from(vm.number), pool);
-            device.borrow_mut().close(pool, stamp);
-            tries += 1;
-        }
-    }
-
     /// Frees a page because its content has changed.
     pub fn flush(&mut self, vm: usize, page: Page) {
         let vm = self.vm(vm);
-        discard(&vm.session, &mut self.batch, &run(page));
+        discard(&vm.session, &mut self.carried.batch, &run(page));
     }
 
     /// Stores a page, after making room for it if necessary. Pools without weight store nothing.
@@ -483,7 +500,7 @@ impl Host {
                     && self.put_on_ssd(&vm, id, page)
             }
         };
-        self.reclaim();
+        reclaim(&self.engine, &*self.engine.own.device);
         self.promote();
         is_stored
     }
@@ -498,20 +515,26 @@ impl Host {
         let mut pages = [Some(Frame(None))];
         let Some((_, stamp)) = session.put_on_ssd(&run, &mut pages, 1) else {
             // Discard any older copy of the page.
-            discard(session, &mut self.batch, &run);
+            discard(session, &mut self.carried.batch, &run);
             return false;
         };
         let handles = pages
             .each_ref()
             .map(|page| page.as_ref().map_or(0, carried::Page::handle));
         let run = std::iter::once((run, 0));
-        insert(session, &mut self.batch, run, (&handles, stamp), |_| {
-            if let [page] = &mut pages
-                && let Some(page) = page.take()
-            {
-                carried::Page::keep(page);
-            }
-        }) > 0
+        insert(
+            session,
+            &mut self.carried.batch,
+            run,
+            (&handles, stamp),
+            |_| {
+                if let [page] = &mut pages
+                    && let Some(page) = page.take()
+                {
+                    carried::Page::keep(page);
+                }
+            },
+        ) > 0
     }
 
     fn put_in_memory(&mut self, vm: &Vm, id: PoolId, page: Page, class: Class) -> bool {
@@ -526,7 +549,7 @@ impl Host {
         };
         let stamp = session.stamp(1);
         let run = std::iter::once((run, 0));
-        insert(session, &mut self.batch, run, (&[0], stamp), |_| {}) > 0
+        insert(session, &mut self.carried.batch, run, (&[0], stamp), |_| {}) > 0
     }
 
     /// Returns the state of a pool, as reported to the guest. In the kernel it is up to a quarter

@@ -20,7 +20,7 @@ const BLOCK: u64 = 512;
 const EXTENT: u64 = 1 << 20;
 
 /// Maximum size of a request in bytes. A trace with larger requests is considered damaged.
-const LARGEST: u64 = 1 << 30;
+const MAX_SIZE: u64 = 1 << 30;
 
 /// Reads a trace, which may be compressed with gzip.
 pub fn read(path: &Path) -> Result<Vec<Access>> {
@@ -65,7 +65,7 @@ pub fn parse(text: impl BufRead) -> Result<Vec<Access>> {
         let Some(begin) = block.checked_mul(BLOCK) else {
             bail!("line {number}: block {block} is beyond any disk");
         };
-        if size > LARGEST {
+        if size > MAX_SIZE {
             bail!("line {number}: a request of {size} bytes is too large");
         }
         let kind = kind(field(op))

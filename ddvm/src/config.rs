@@ -4,7 +4,7 @@
 
 use crate::{
     selector::{Pattern, Selector},
-    ssd::{DEADLINES, LONGEST_PATH, Listed, MAX_DEVICES, Ssd, wait},
+    ssd::{DEADLINES, Listed, MAX_DEVICES, MAX_PATH_LEN, Ssd, wait},
     tier::{self, InvalidSize, Sizes},
     vmm::Vmm,
 };
@@ -307,10 +307,10 @@ fn device(mut section: Section<'_, '_, '_>, at: &Range<usize>) -> Option<Listed>
     let path = section.parsed("path", |text| {
         let path = Path::new(text);
         let is_plain = path.is_absolute() && path.file_name().is_some();
-        match is_plain && text.len() <= LONGEST_PATH && !text.contains('\0') {
+        match is_plain && text.len() <= MAX_PATH_LEN && !text.contains('\0') {
             true => Ok(text.to_owned()),
             false => Err(format!(
-                "must be the absolute path of a block device, of at most {LONGEST_PATH} bytes"
+                "must be the absolute path of a block device, of at most {MAX_PATH_LEN} bytes"
             )),
         }
     });

@@ -15,7 +15,7 @@ use std::{
 /// The most devices that the module takes.
 pub const MAX_DEVICES: usize = 16;
 /// The longest path of a device, in bytes.
-pub const LONGEST_PATH: usize = 4095;
+pub const MAX_PATH_LEN: usize = 4095;
 /// The largest write budget that the module takes, in pages a second.
 const MAX_PAGES: u64 = 1_000_000_000;
 /// The least and the longest time that guests may wait for a device, in milliseconds.

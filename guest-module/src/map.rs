@@ -127,8 +127,8 @@ impl Map {
     }
 
     /// See [`Shard::present_run`].
-    pub(crate) fn present_run(&self, file: &FileKey, index: u64, most: u64) -> u64 {
-        self.with(file, |shard| shard.present_run(file, index, most))
+    pub(crate) fn present_run(&self, file: &FileKey, index: u64, max_pages: u64) -> u64 {
+        self.with(file, |shard| shard.present_run(file, index, max_pages))
     }
 
     /// Clears the bits of pages `first..=last` and returns how many were set. A folio takes one

@@ -13,7 +13,7 @@ const BURST: Duration = Duration::from_millis(250);
 /// [`BURST`], so that it goes on every five seconds.
 const AGAIN: Duration = Duration::from_millis(25);
 /// The longest pause. Work continues after it, even if the debt is not paid.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// An account of processor time: it grows with time, and work is charged to it. Work that exceeds
 /// the account pauses until the debt is paid.
@@ -43,7 +43,7 @@ impl Allowance {
         self.left = left.saturating_sub(spent);
         if self.left.is_zero() {
             let owed = spent.saturating_sub(left);
-            self.until = Some(now + ((owed + AGAIN) * PART).min(LONGEST));
+            self.until = Some(now + ((owed + AGAIN) * PART).min(MAX_PAUSE));
         }
     }
 
@@ -109,8 +109,8 @@ mod tests {
         let start = Instant::now();
         let mut account = Allowance::new(start);
         account.charge(start, SECOND * 3600);
-        assert_eq!(account.pause(start), LONGEST);
-        assert_eq!(account.pause(start + LONGEST), Duration::ZERO);
+        assert_eq!(account.pause(start), MAX_PAUSE);
+        assert_eq!(account.pause(start + MAX_PAUSE), Duration::ZERO);
     }
 
     #[test]

@@ -190,8 +190,8 @@ impl Outcome {
             more => verdict += &format!(", {more} scenarios not run"),
         }
         for target in self.missed() {
-            let (name, measured, most) = (&target.name, &target.measured, &target.target);
-            verdict += &format!(", target missed: {name}: {measured} instead of {most}");
+            let (name, measured, limit) = (&target.name, &target.measured, &target.target);
+            verdict += &format!(", target missed: {name}: {measured} instead of {limit}");
         }
         verdict
     }

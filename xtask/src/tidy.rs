@@ -11,6 +11,7 @@ mod licence;
 mod link;
 mod mutation;
 mod name;
+mod result;
 mod size;
 mod title;
 mod tracepoint;
@@ -61,6 +62,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         dependency::check(&sources, top)?,
         link::check(&sources, top),
         mutation::check(top)?,
+        result::check(&sources),
         title::check(&sources, top)?,
         tracepoint::check(&sources),
     ]

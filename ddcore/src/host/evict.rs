@@ -94,27 +94,33 @@ pub fn evict<S: Session>(
     evicted
 }
 
-/// Evicts up to `most` pages of a session, from one pool after the other. Queues as many eviction
-/// notices for the guest as fit. Returns the number of pages.
-pub fn evict_all<S: Session>(session: &S, most: u64, cause: Cause) -> u64 {
+/// Evicts up to `max_pages` pages of a session, from one pool after the other. Queues as many
+/// eviction notices for the guest as fit. Returns the number of pages.
+pub fn evict_all<S: Session>(session: &S, max_pages: u64, cause: Cause) -> u64 {
     let mut evicted = 0;
     for pool in 0..session.pool_count() {
-        if evicted == most {
+        if evicted == max_pages {
             break;
         }
-        evicted += evict_pool(session, (pool, cause), most - evicted);
+        evicted += evict_pool(session, (pool, cause), max_pages - evicted);
     }
     evicted
 }
 
-/// Evicts up to `most` of the pages that a pool has when the call begins. Pages that are put during
-/// the call may stay, so that a guest that puts as fast as pages are evicted cannot delay the
-/// caller forever. Returns the number of pages.
-pub fn evict_pool<S: Session>(session: &S, (pool, cause): (u32, Cause), most: u64) -> u64 {
-    let wanted = counted(session, pool, TierKind::Memory).used.min(most);
+/// Evicts up to `max_pages` of the pages that a pool has when the call begins. Pages that are put
+/// during the call may stay, so that a guest that puts as fast as pages are evicted cannot delay
+/// the caller forever. Returns the number of pages.
+pub fn evict_pool<S: Session>(session: &S, (pool, cause): (u32, Cause), max_pages: u64) -> u64 {
+    let wanted = counted(session, pool, TierKind::Memory).used.min(max_pages);
     let evicted = evict(session, (pool, cause), wanted, None::<&()>);
     let wanted = counted(session, pool, TierKind::Ssd).used;
-    evicted + evict_ssd(session, (pool, cause), wanted.min(most - evicted), u64::MAX)
+    evicted
+        + evict_ssd(
+            session,
+            (pool, cause),
+            wanted.min(max_pages - evicted),
+            u64::MAX,
+        )
 }
 
 /// Evicts up to `pages` of the oldest pages of a pool in the SSD tier whose stamps are at most
@@ -297,12 +303,12 @@ pub(super) fn from_shard<S: Session>(
     session.with(shard, |index| {
         let mut left = pages.min(TURN) as u32;
         while left > 0 {
-            let Some((list, most)) = choose(index) else {
+            let Some((list, max_pages)) = choose(index) else {
                 break;
             };
             // Blocks that follow in this list may be younger than those of another list, so that
             // `choose` is called again.
-            let got = index.remove_oldest(list, left.min(most), Reason::Eviction, |removed| {
+            let got = index.remove_oldest(list, left.min(max_pages), Reason::Eviction, |removed| {
                 fresh.add(&removed);
                 bin.add(session, removed);
             });

@@ -88,6 +88,9 @@ pub trait Owner: Sized {
         false
     }
 
+    /// Closes the segment that a pool fills, if it has this stamp or if `None` is given.
+    fn close_segment(_session: &Session<Self>, _pool: u32, _stamp: Option<u64>) {}
+
     /// Returns the number of pages for which a pool has places in the SSD tier.
     fn places(_session: &Session<Self>, _pool: u32) -> u64 {
         0

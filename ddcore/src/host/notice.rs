@@ -170,8 +170,8 @@ mod tests {
         }
     }
 
-    fn taken(notices: &mut Notices<Vec<Eviction>>, most: usize) -> (Vec<(u64, u32)>, u32) {
-        let mut to = vec![Eviction::default(); most];
+    fn taken(notices: &mut Notices<Vec<Eviction>>, limit: usize) -> (Vec<(u64, u32)>, u32) {
+        let mut to = vec![Eviction::default(); limit];
         let (count, lost) = notices.take(&mut to);
         let told = to[..count].iter();
         (told.map(|one| (one.index, one.pages)).collect(), lost)

@@ -34,20 +34,20 @@ struct Step<P> {
 }
 
 impl<P: Page> Step<P> {
-    /// Looks up pages of a list of a shard: at most `most`, and at most those of one block. Returns
-    /// `None` if there are none, or if they cannot be shared.
+    /// Looks up pages of a list of a shard: at most `max_pages`, and at most those of one block.
+    /// Returns `None` if there are none, or if they cannot be shared.
     fn begin<S: Session<Page = P>>(
         session: &S,
         shard: usize,
-        most: u64,
+        max_pages: u64,
         choose: impl FnOnce(&Index<S::Storage>) -> Option<(u16, End)>,
     ) -> Option<Self> {
         let (mut owned, mut pages) = ([const { None }; BLOCK_PAGES], [const { None }; BLOCK_PAGES]);
         let mut all = true;
-        let most = most.min(BLOCK_PAGES as u64) as usize;
+        let max_pages = max_pages.min(BLOCK_PAGES as u64) as usize;
         let stretch = session.with(shard, |index| {
             let (list, end) = choose(index)?;
-            index.stretch(list, end, most, |at, held| {
+            index.stretch(list, end, max_pages, |at, held| {
                 (owned[at], pages[at]) = (session.share_page(held), session.share_page(held));
                 all &= owned[at].is_some() && pages[at].is_some();
             })
@@ -136,11 +136,11 @@ where
     let admit = session.ssd_admit(pool);
     let now = session.now();
     let mut evicted = 0;
-    let all = in_turns(session, pages, |shard, most| {
+    let all = in_turns(session, pages, |shard, max_pages| {
         if admit != SsdAdmit::All {
             // The class is chosen once for each turn, as for an eviction.
             let mut chosen = None;
-            let got = from_shard(session, shard, most.min(TURN), stock, |index| {
+            let got = from_shard(session, shard, max_pages.min(TURN), stock, |index| {
                 if chosen.is_none_or(|list| list::used(index, list..list + 1) == 0) {
                     let class = victim(index, pool, order, now)?;
                     chosen = (!admit.admits(class)).then_some(list(pool, class));
@@ -152,7 +152,7 @@ where
                 return Some(got);
             }
         }
-        let step = Step::begin(session, shard, most, |index| {
+        let step = Step::begin(session, shard, max_pages, |index| {
             let class = victim(index, pool, order, now)?;
             let is_admitted = admit.admits(class);
             is_admitted.then_some((list(pool, class), End::Oldest))
@@ -207,8 +207,8 @@ where
     // that they are demoted again when they have to leave memory.
     let class = session.ssd_admit(pool).least_class();
     let mut lost_pages = 0;
-    let all = in_turns(session, pages, |shard, most| {
-        let step = Step::begin(session, shard, most, |_| {
+    let all = in_turns(session, pages, |shard, max_pages| {
+        let step = Step::begin(session, shard, max_pages, |_| {
             Some((ssd_list(pool), End::Newest))
         });
         let Some(mut step) = step else {

@@ -15,19 +15,56 @@ use crate::partition::{entitle, used, victim, Entity};
 /// A VM and the number of its pool.
 type Chosen<H> = (<<H as Host>::VmList as VmList>::Ref, u32);
 
-/// Evicts the oldest segment of the pool that Algorithm 1 chooses; a segment has `pages` places.
-/// Returns the VM and the pool with the stamp of the segment, so that the caller can close it, or
-/// with `None` instead of a stamp if the tier has no page of the pool. Returns `None` if no pool
-/// has places.
-pub fn evict_segment<H: Host>(host: &H, pages: u64) -> Option<(Chosen<H>, Option<u64>)> {
-    let (vm, pool) = choose(host, pages)?;
-    let stamp = vm.session().and_then(|session| {
-        let stamp = oldest_ssd_stamp(&*session, pool)?;
-        let evicted = evict_ssd(&*session, (pool, Cause::Segment), u64::MAX, stamp);
+/// Maximum number of segments that are evicted until one becomes free. A segment whose pages are
+/// not in the order of the pool becomes free only with a later one.
+const TRIES: usize = 8;
+
+/// A device of the SSD tier, of whose segments some are kept free.
+pub trait Device {
+    /// Returns the number of places of a segment.
+    fn segment_size(&self) -> u32;
+
+    /// Returns the number of free segments.
+    fn free(&self) -> usize;
+
+    /// Returns whether so few segments are free that some have to be evicted.
+    fn is_short(&self) -> bool;
+
+    /// Called after a segment was evicted to free one of this device.
+    fn evicted(&self) {}
+}
+
+/// Evicts segments until enough segments of a device are free.
+pub fn reclaim<H: Host>(host: &H, device: &impl Device) {
+    let mut tries = 0;
+    while device.is_short() && tries < TRIES {
+        let before = device.free();
+        if evict_segment(host, device.segment_size().into()).is_none() {
+            break;
+        }
+        device.evicted();
+        tries = if device.free() > before { 0 } else { tries + 1 };
+        host.cond_resched();
+    }
+}
+
+/// Evicts the oldest segment of the pool that Algorithm 1 chooses, and closes it if the pool fills
+/// it; a segment has `places` places. Returns the stamp of the segment with the number of its
+/// pages, or no stamp if no page has been put into the segment that the pool fills. Returns `None`
+/// if no pool has places.
+pub fn evict_segment<H: Host>(host: &H, places: u64) -> Option<(Option<u64>, u64)> {
+    let (vm, pool) = choose(host, places)?;
+    let Some(session) = vm.session() else {
+        return Some((None, 0));
+    };
+    let stamp = oldest_ssd_stamp(&*session, pool);
+    let mut evicted = 0;
+    if let Some(stamp) = stamp {
+        evicted = evict_ssd(&*session, (pool, Cause::Segment), u64::MAX, stamp);
         host.evicted(&Freed::evicted(evicted));
-        Some(stamp)
-    });
-    Some(((vm, pool), stamp))
+    }
+    session.close_segment(pool, stamp);
+    Some((stamp, evicted))
 }
 
 /// Chooses the VM and the pool that lose a segment.
@@ -70,3 +107,6 @@ fn choose_pool<S: Session>(session: &S, pages: u64) -> Option<u32> {
         victim(entities, pages).map(|pool| pool as u32)
     })
 }
+
+#[cfg(test)]
+pub(super) mod tests;

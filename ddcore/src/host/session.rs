@@ -191,6 +191,10 @@ pub trait Session {
     /// An implementation without an SSD tier returns `false`.
     fn read_from_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> bool;
 
+    /// Closes the segment of the SSD tier that a pool fills, if it has this stamp or if `None` is
+    /// given. An implementation without an SSD tier does nothing.
+    fn close_segment(&self, pool: u32, stamp: Option<u64>);
+
     /// Returns the number of pages for which a pool has places in the SSD tier.
     fn places(&self, pool: u32) -> u64;
 

@@ -67,7 +67,7 @@ impl Index<Heap> {
         while let Some(kind) = self.lack(parts) {
             let heap = self.storage_mut();
             let segments = &mut heap.segments[kind as usize];
-            if heap.caps[kind as usize].is_some_and(|most| segments.len() >= most) {
+            if heap.caps[kind as usize].is_some_and(|cap| segments.len() >= cap) {
                 return;
             }
             segments.push(Box::new(Segment::EMPTY));

@@ -77,13 +77,13 @@ impl Held<'_> {
 }
 
 impl<S: Storage> Index<S> {
-    /// Returns up to `most` pages at an end of a list, or `None` if the list is empty. Calls `held`
-    /// with the position of each page and the page.
+    /// Returns up to `max_pages` pages at an end of a list, or `None` if the list is empty. Calls
+    /// `held` with the position of each page and the page.
     pub fn stretch<'a>(
         &'a self,
         list: u16,
         end: End,
-        most: usize,
+        max_pages: usize,
         mut held: impl FnMut(usize, Held<'a>),
     ) -> Option<Stretch> {
         let number = match end {
@@ -96,7 +96,7 @@ impl<S: Storage> Index<S> {
         let block = self.block(number);
         let page = block.present().trailing_zeros();
         let count = (block.present() >> page).trailing_ones() as usize;
-        let count = count.min(most);
+        let count = count.min(max_pages);
         let mut handles = [0; BLOCK_PAGES];
         for (at, handle) in handles.iter_mut().enumerate().take(count) {
             *handle = self.handle(block, page as usize + at);

@@ -27,20 +27,24 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Makes room by dropping up to `most` chunks in which no put began since the clock's hand
-    /// last passed. Chunks with leaving or cancelled pages stay.
+    /// Makes room by dropping up to `max_chunks` chunks in which no put began since the clock's
+    /// hand last passed. Chunks with leaving or cancelled pages stay.
     ///
     /// Examines at most eight slots for each requested chunk, and may thus drop fewer chunks, or
     /// none; the next call continues from there. `dropped` is called with the file and the first
     /// and last page of each dropped chunk. Copies of these pages at the host can no longer be
     /// used.
-    pub fn reclaim(&mut self, most: u32, mut dropped: impl FnMut(FileKey, u64, u64)) -> Reclaimed {
+    pub fn reclaim(
+        &mut self,
+        max_chunks: u32,
+        mut dropped: impl FnMut(FileKey, u64, u64),
+    ) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
-        for _ in 0..most
+        for _ in 0..max_chunks
             .saturating_mul(LOOKS)
             .min(self.chunks.adopted().saturating_mul(2))
         {
-            if reclaimed.chunks == most {
+            if reclaimed.chunks == max_chunks {
                 break;
             }
             let slot = if self.hand < self.chunks.adopted() {

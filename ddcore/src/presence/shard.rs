@@ -79,11 +79,11 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Takes up to `most` newly provided slots of each kind into use, which takes some dozens of
-    /// nanoseconds for each. Returns whether all slots are in use.
-    pub fn adopt(&mut self, most: u32) -> bool {
-        let files = self.files.adopt(most);
-        let chunks = self.chunks.adopt(most);
+    /// Takes up to `max_entries` newly provided slots of each kind into use, which takes some
+    /// dozens of nanoseconds for each. Returns whether all slots are in use.
+    pub fn adopt(&mut self, max_entries: u32) -> bool {
+        let files = self.files.adopt(max_entries);
+        let chunks = self.chunks.adopt(max_entries);
         files && chunks
     }
 

@@ -119,10 +119,10 @@ impl<S: Slots> Table<S> {
         }
     }
 
-    /// Takes up to `most` new slots into use. Returns whether all provided slots are in use.
-    pub(super) fn adopt(&mut self, most: u32) -> bool {
+    /// Takes up to `max_entries` new slots into use. Returns whether all provided slots are in use.
+    pub(super) fn adopt(&mut self, max_entries: u32) -> bool {
         let provided = self.slots.count().min(MAX_SLOTS);
-        let end = provided.min(self.adopted.saturating_add(most));
+        let end = provided.min(self.adopted.saturating_add(max_entries));
         for slot in self.adopted..end {
             let free = self.free;
             let Some(entry) = self.slots.get_mut(slot) else {

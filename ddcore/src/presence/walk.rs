@@ -59,16 +59,16 @@ where
         }
     }
 
-    /// Like [`Shard::invalidate`], in steps of at most `most` chunks (at least one), for ranges of
-    /// large files. Call it with the same range and cursor until it is done. Other calls may be
-    /// made in between, but pages that were put since the first step may be left out.
+    /// Like [`Shard::invalidate`], in steps of at most `max_steps` chunks (at least one), for
+    /// ranges of large files. Call it with the same range and cursor until it is done. Other calls
+    /// may be made in between, but pages that were put since the first step may be left out.
     pub fn invalidate_step(
         &mut self,
         file: &FileKey,
         first: u64,
         last: u64,
         cursor: &mut Cursor,
-        most: u32,
+        max_steps: u32,
     ) -> Step {
         let renewed = self.renew(file);
         let found = Span::range(first, last).zip(self.find_file(file));
@@ -86,11 +86,11 @@ where
             .map_or(0, |file| u64::from(file.chunks));
         let step = match cursor.0 {
             Position::Start if numbers.end().saturating_sub(*numbers.start()) < chunks => {
-                self.by_number(owner, span, *numbers.start(), cursor, most)
+                self.by_number(owner, span, *numbers.start(), cursor, max_steps)
             }
-            Position::Start => self.by_list(owner, span, None, cursor, most),
-            Position::Number(number) => self.by_number(owner, span, number, cursor, most),
-            Position::Slot(slot) => self.by_list(owner, span, Some(slot), cursor, most),
+            Position::Start => self.by_list(owner, span, None, cursor, max_steps),
+            Position::Number(number) => self.by_number(owner, span, number, cursor, max_steps),
+            Position::Slot(slot) => self.by_list(owner, span, Some(slot), cursor, max_steps),
         };
         Step {
             cleared: step.cleared.saturating_add(renewed),
@@ -149,11 +149,11 @@ where
         self.outdated > 0
     }
 
-    /// Invalidates the pages of older generations of all outdated files, in steps of at most `most`
-    /// slots of chunks (at least one). Call it with the same cursor until it is done. A file with
-    /// puts in flight stays outdated until these end.
-    pub fn forget_outdated(&mut self, cursor: &mut Cursor, most: u32) -> Step {
-        self.sweep(cursor, most, |file| file.outdated)
+    /// Invalidates the pages of older generations of all outdated files, in steps of at most
+    /// `max_steps` slots of chunks (at least one). Call it with the same cursor until it is done. A
+    /// file with puts in flight stays outdated until these end.
+    pub fn forget_outdated(&mut self, cursor: &mut Cursor, max_steps: u32) -> Step {
+        self.sweep(cursor, max_steps, |file| file.outdated)
     }
 
     /// Invalidates all pages of a file, because it is deleted. Returns the number that were
@@ -162,23 +162,23 @@ where
         self.invalidate(file, 0, MAX_INDEX)
     }
 
-    /// Invalidates all pages of filesystems that were unmounted, in steps of at most `most` slots
-    /// of chunks (at least one). Call it with the same cursor until it is done. Pages that were put
-    /// since the first step may be left out.
+    /// Invalidates all pages of filesystems that were unmounted, in steps of at most `max_steps`
+    /// slots of chunks (at least one). Call it with the same cursor until it is done. Pages that
+    /// were put since the first step may be left out.
     pub fn forget_filesystems(
         &mut self,
         is_gone: impl Fn(u32) -> bool,
         cursor: &mut Cursor,
-        most: u32,
+        max_steps: u32,
     ) -> Step {
-        self.sweep(cursor, most, |file| is_gone(file.key.filesystem))
+        self.sweep(cursor, max_steps, |file| is_gone(file.key.filesystem))
     }
 
-    /// Invalidates all pages, because the session is over, in steps of at most `most` slots of
+    /// Invalidates all pages, because the session is over, in steps of at most `max_steps` slots of
     /// chunks (at least one). Call it with the same cursor until it is done. Pages that were put
     /// since the first step may be left out.
-    pub fn clear(&mut self, cursor: &mut Cursor, most: u32) -> Step {
-        self.sweep(cursor, most, |_| true)
+    pub fn clear(&mut self, cursor: &mut Cursor, max_steps: u32) -> Step {
+        self.sweep(cursor, max_steps, |_| true)
     }
 
     /// Looks up each chunk of the span.
@@ -188,19 +188,19 @@ where
         span: Span,
         from: u64,
         cursor: &mut Cursor,
-        most: u32,
+        max_steps: u32,
     ) -> Step {
         let mut cleared = 0_u64;
-        let mut most = most.max(1);
+        let mut max_steps = max_steps.max(1);
         for number in from..=*span.numbers().end() {
-            if most == 0 {
+            if max_steps == 0 {
                 *cursor = Cursor(Position::Number(number));
                 return Step {
                     cleared,
                     done: false,
                 };
             }
-            most = most.saturating_sub(1);
+            max_steps = max_steps.saturating_sub(1);
             if let Some(slot) = self.find_chunk(owner, number) {
                 let change = self.change(slot, |bits| bits.invalidate(span.mask(number)));
                 cleared = cleared.saturating_add(change.lost());
@@ -224,7 +224,7 @@ where
         span: Span,
         from: Option<u32>,
         cursor: &mut Cursor,
-        most: u32,
+        max_steps: u32,
     ) -> Step {
         let is_ours = |slot: &u32| {
             let chunk = self.chunks.get(*slot);
@@ -233,16 +233,16 @@ where
         let first = self.files.get(owner).and_then(|file| file.first.slot());
         let mut at = from.filter(is_ours).or(first);
         let mut cleared = 0_u64;
-        let mut most = most.max(1);
+        let mut max_steps = max_steps.max(1);
         while let Some(slot) = at {
-            if most == 0 {
+            if max_steps == 0 {
                 *cursor = Cursor(Position::Slot(slot));
                 return Step {
                     cleared,
                     done: false,
                 };
             }
-            most = most.saturating_sub(1);
+            max_steps = max_steps.saturating_sub(1);
             let Some(chunk) = self.chunks.get(slot) else {
                 break;
             };
@@ -264,14 +264,17 @@ where
     fn sweep(
         &mut self,
         cursor: &mut Cursor,
-        most: u32,
+        max_steps: u32,
         chosen: impl Fn(&FileSlot) -> bool,
     ) -> Step {
         let from = match cursor.0 {
             Position::Slot(slot) => slot,
             Position::Start | Position::Number(_) => 0,
         };
-        let end = self.chunks.adopted().min(from.saturating_add(most.max(1)));
+        let end = self
+            .chunks
+            .adopted()
+            .min(from.saturating_add(max_steps.max(1)));
         let mut cleared = 0_u64;
         for slot in from..end {
             let owner = self.chunks.get(slot).and_then(|chunk| chunk.file.slot());

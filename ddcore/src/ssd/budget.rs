@@ -84,24 +84,25 @@ impl<N: Number> Spending<N> {
     }
 
     /// Returns whether pages may be written at `now` that take `ns` at the rate of the share, if
-    /// the share may be spent up to `most` nanoseconds ahead.
-    fn is_within(&self, ns: u64, now: u64, most: u64) -> bool {
+    /// the share may be spent up to `max_lead` nanoseconds ahead.
+    fn is_within(&self, ns: u64, now: u64, max_lead: u64) -> bool {
         let before = self.until.load();
-        ns < u64::MAX && (before <= now || before.saturating_add(ns) <= now.saturating_add(most))
+        ns < u64::MAX
+            && (before <= now || before.saturating_add(ns) <= now.saturating_add(max_lead))
     }
 
     /// Counts pages that take `ns` at the rate of the share. A writer may have written more than
-    /// its share, because others left some; then it counts as having spent at most `most`
+    /// its share, because others left some; then it counts as having spent at most `max_lead`
     /// nanoseconds ahead, or these pages, whichever is more, so that it need not repay what others
     /// left.
-    fn add(&self, ns: u64, now: u64, most: u64) {
+    fn add(&self, ns: u64, now: u64, max_lead: u64) {
         let before = self.until.load();
         // The weight was set to 0 after the writer began. It must not count as spent for ever.
-        let ns = if ns == u64::MAX { most } else { ns };
+        let ns = if ns == u64::MAX { max_lead } else { ns };
         let until = before.max(now).saturating_add(ns);
         // A count that is lost between two processors is of no consequence.
         self.until
-            .swap(until.min(now.saturating_add(most.max(ns)).max(before)));
+            .swap(until.min(now.saturating_add(max_lead.max(ns)).max(before)));
     }
 }
 
@@ -162,7 +163,7 @@ impl<N: Number> Budget<N> {
             true => KEPT,
             false => KEPT - KEPT_OF_SHARE,
         };
-        let most = match vm.spending.is_within(vm_cost, now, of_share) {
+        let max_lead = match vm.spending.is_within(vm_cost, now, of_share) {
             true => SECOND,
             false => SECOND - KEPT,
         };
@@ -171,7 +172,7 @@ impl<N: Number> Budget<N> {
             let after = before.max(now).saturating_add(cost);
             // Pages that take more than a second may be written once all pages before them are paid
             // for.
-            if after > now.saturating_add(most) && before > now {
+            if after > now.saturating_add(max_lead) && before > now {
                 return None;
             }
             if self.spent_until.replace(before, after).is_ok() {

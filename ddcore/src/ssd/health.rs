@@ -56,9 +56,9 @@ impl<N: Number> Health<N> {
         self.suspicion.load() > 0
     }
 
-    /// Returns the time in microseconds that a read may take, at most `most`, or `None` if the
+    /// Returns the time in microseconds that a read may take, at most `deadline`, or `None` if the
     /// device must not be read now. `now` is the time in milliseconds.
-    pub fn limit(&self, most: u64, now: u64) -> Option<u64> {
+    pub fn limit(&self, deadline: u64, now: u64) -> Option<u64> {
         if self.is_suspected() {
             let next = self.next.load();
             if now < next || self.next.replace(next, now + PAUSE_MS).is_err() {
@@ -66,8 +66,8 @@ impl<N: Number> Health<N> {
             }
         }
         match self.average_us() {
-            0 => Some(most),
-            average => Some((average * PATIENCE).max(MIN_US).min(most)),
+            0 => Some(deadline),
+            average => Some((average * PATIENCE).max(MIN_US).min(deadline)),
         }
     }
 

@@ -108,10 +108,10 @@ impl Pair {
                     pages > 0 && run == u64::from(pages)
                 );
             }
-            Op::Reclaim(most) => {
+            Op::Reclaim(max_chunks) => {
                 let mut pages = 0;
                 let mut chunks = 0;
-                let reclaimed = map.reclaim(most, |file, first, last| {
+                let reclaimed = map.reclaim(max_chunks, |file, first, last| {
                     assert_eq!((first % CHUNK_PAGES, last - first), (0, CHUNK_PAGES - 1));
                     let held = model.pages.len();
                     let cleared = model.invalidate(file, first, last);
@@ -120,7 +120,7 @@ impl Pair {
                     chunks += 1;
                 });
                 assert_eq!((reclaimed.chunks, reclaimed.pages), (chunks, pages));
-                assert!(chunks <= most);
+                assert!(chunks <= max_chunks);
                 model.dropped += pages;
             }
             Op::Grow { files, adopt } => {
@@ -140,12 +140,12 @@ impl Pair {
                 let doomed = doomed.map(|(page, _)| *page).collect();
                 *walk = Some((new, Cursor::default(), doomed));
             }
-            Op::Step(most) => self.step(most),
+            Op::Step(max_steps) => self.step(max_steps),
         }
     }
 
     /// Continues the walk. If the result of the map is allowed, the model adopts it.
-    fn step(&mut self, most: u32) {
+    fn step(&mut self, max_steps: u32) {
         let Some((walk, mut cursor, doomed)) = self.walk.take() else {
             return;
         };
@@ -155,11 +155,13 @@ impl Pair {
         };
         let map = &mut self.map;
         let step = match walk {
-            Walk::Range(f, first, last) => map.invalidate_step(&f, first, last, &mut cursor, most),
-            Walk::Filesystem(filesystem) => {
-                map.forget_filesystems(|one| one == filesystem, &mut cursor, most)
+            Walk::Range(f, first, last) => {
+                map.invalidate_step(&f, first, last, &mut cursor, max_steps)
             }
-            Walk::All => map.clear(&mut cursor, most),
+            Walk::Filesystem(filesystem) => {
+                map.forget_filesystems(|one| one == filesystem, &mut cursor, max_steps)
+            }
+            Walk::All => map.clear(&mut cursor, max_steps),
         };
         for ((file, index), old) in self.model.pages.clone() {
             let new = map.state(&file, index);

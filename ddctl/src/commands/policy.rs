@@ -102,11 +102,11 @@ fn draw(path: &Path) -> Result<Frame> {
 fn read(path: &Path) -> io::Result<String> {
     const PATIENCE: Duration = Duration::from_secs(5);
     /// Maximum length of a report in bytes; a report of 1024 containers is shorter.
-    const LONGEST: u64 = 16 << 20;
+    const MAX_BYTES: u64 = 16 << 20;
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
+    BufReader::new(stream.take(MAX_BYTES)).read_line(&mut line)?;
     Ok(line)
 }
 

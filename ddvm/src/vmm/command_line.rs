@@ -6,7 +6,7 @@ use super::Vmm;
 use std::path::Path;
 
 /// The most bytes of a name. A longer one is ignored.
-const LONGEST: usize = 255;
+const MAX_NAME_LEN: usize = 255;
 
 /// Returns the program and the names of a command line.
 pub(super) fn names(words: &[String]) -> Vmm {
@@ -32,7 +32,7 @@ pub(super) fn names(words: &[String]) -> Vmm {
     };
     Vmm {
         program: Some(program),
-        name: name.filter(|name| !name.is_empty() && name.len() <= LONGEST),
+        name: name.filter(|name| !name.is_empty() && name.len() <= MAX_NAME_LEN),
         uuid,
         ..Vmm::default()
     }

@@ -11,6 +11,7 @@ use ddabi::request::{
     RequestHeader, Run,
 };
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
+use ddcore::host::get::Frames;
 use zerocopy::{FromBytes as _, Immutable, IntoBytes};
 
 /// An operation or event. Numbers of VMs are taken modulo the number of VMs.
@@ -92,6 +93,17 @@ const FAULTS: u64 = 1 << 20;
 /// Returns whether a guest's frame can be accessed.
 pub(crate) fn is_reachable(gfn: u64) -> bool {
     gfn != FAULTS
+}
+
+/// Returns the state of the frames of a run. Most can be written.
+pub(crate) fn frames_of(run: &Run) -> Frames {
+    match FAULTS.abs_diff(run.gfn) / 16 % 16 {
+        12 => Frames::Untold,
+        13 => Frames::Tracked,
+        14 => Frames::Absent,
+        15 => Frames::Reading,
+        _ => Frames::Ready,
+    }
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]

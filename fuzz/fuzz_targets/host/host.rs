@@ -19,7 +19,7 @@ use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::relocate::{Promoted, demote, promote};
 use ddcore::host::room::{self, Stock as _, give_back, refill, surplus};
-use ddcore::host::segments::evict_segment;
+use ddcore::host::segments::{evict_segment, reclaim};
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::drain;
 use ddcore::index::{Held, Removed};
@@ -74,6 +74,11 @@ impl Owner for World {
         pages: &mut [Option<Frame>],
     ) -> bool {
         session.own.memory.read(pages)
+    }
+
+    fn close_segment(session: &heap::Session<Self>, pool: u32, stamp: Option<u64>) {
+        let mut device = session.own.memory.device.borrow_mut();
+        device.close((session.own.id, pool), stamp);
     }
 
     fn places(session: &heap::Session<Self>, pool: u32) -> u64 {
@@ -249,26 +254,22 @@ impl Host {
         }
     }
 
-    /// Evicts the segment that Algorithm 1 chooses. Returns whether there was one.
-    pub(crate) fn evict_segment(&self) -> bool {
+    /// Evicts the segment that Algorithm 1 chooses.
+    pub(crate) fn evict_segment(&self) {
         let device = &self.engine.own.memory.device;
         let (size, before) = (u64::from(device.borrow().size()), device.borrow().live());
-        let Some(((vm, pool), stamp)) = evict_segment(&self.engine, size) else {
-            assert_eq!(before, 0);
-            return false;
-        };
-        let session = vm.current().expect("a VM with pages");
-        device.borrow_mut().close((session.own.id, pool), stamp);
-        let evicted = before - device.borrow().live();
-        assert!(evicted <= size && (evicted > 0) == stamp.is_some());
-        true
+        match evict_segment(&self.engine, size) {
+            None => assert_eq!(before, 0),
+            Some((stamp, evicted)) => {
+                assert_eq!(device.borrow().live(), before - evicted);
+                assert!(evicted <= size && (evicted > 0) == stamp.is_some());
+            }
+        }
     }
 
     /// Performs the background work of the host module: evicts segments, promotes pages, and ends
     /// the segments of sessions that have ended.
     pub(crate) fn tidy(&self) {
-        /// Maximum number of segments that are evicted until one becomes free.
-        const TRIES: usize = 8;
         let World {
             memory, sessions, ..
         } = &self.engine.own;
@@ -283,11 +284,7 @@ impl Host {
                 memory.device.borrow_mut().close((id, pool), None);
             }
         }
-        for _ in 0..TRIES {
-            if !memory.device.borrow().is_short() || !self.evict_segment() {
-                break;
-            }
-        }
+        reclaim(&self.engine, &memory.device);
         if is_promotion_due(&self.engine) {
             refill(&self.engine);
         }

@@ -4,12 +4,13 @@
 //! with the engine that runs in the host module, and compares it with a plain map of the expected
 //! pages. Pages of pools in the SSD tier move between memory and a device of segments.
 //!
-//! - [`call`]: requests and other events; [`operation`]: their execution;
+//! - [`call`]: requests and other events; [`operation`] and [`get`]: their execution;
 //! - [`memory`], [`session`], [`vm`], [`host`]: the owner of the engine, with its checks.
 
 #![no_main]
 
 mod call;
+mod get;
 mod host;
 mod memory;
 mod operation;
@@ -57,7 +58,7 @@ fuzz_target!(|input: Input| {
             Call::VmSsdWeight(vm, weight) => host.vm(vm).ssd_weight.set(weight.into()),
             Call::Demote(vm, pool, pages) => host.demote(vm, pool, pages.into()),
             Call::Promote(vm, pool, pages) => host.promote(vm, pool, pages.into()),
-            Call::EvictSegment => _ = host.evict_segment(),
+            Call::EvictSegment => host.evict_segment(),
             Call::Thresholds(keep, promote) => {
                 host.engine.tier.set_reserve(keep.into());
                 host.engine.tier.set_vacancy(promote.into());

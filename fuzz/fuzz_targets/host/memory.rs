@@ -208,6 +208,13 @@ pub(crate) struct Frame {
     memory: Rc<Memory>,
 }
 
+impl Frame {
+    /// Returns whether this is a place of the device.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.number & PLACED != 0
+    }
+}
+
 impl ddcore::host::carried::Page for Frame {
     fn handle(&self) -> u64 {
         self.number

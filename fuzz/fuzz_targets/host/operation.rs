@@ -12,17 +12,17 @@ use ddcore::host::carried::Carried;
 use ddcore::host::cause::Cause;
 use ddcore::host::evict::evict_pool;
 use ddcore::host::flush::flush;
-use ddcore::host::get::{give, give_shared, share, take};
+use ddcore::host::get::{Frames, load};
 use ddcore::host::heap;
 use ddcore::host::pressure::pressure;
 use ddcore::host::put::{Refusal, Source, store};
-use ddcore::host::room::retire;
 use ddcore::host::steps::Effort;
 use ddcore::host::walk::{empty, migrate};
 use ddcore::host::{Host as _, Session as _};
 use ddcore::request::{GetOptions, Request, Runs};
 
-use crate::call::is_reachable;
+use crate::call::{frames_of, is_reachable};
+use crate::get::Get;
 use crate::host::{Host, World};
 use crate::memory::Frame;
 use crate::session::{POOLS, Registration, Session, set};
@@ -159,49 +159,20 @@ impl Caller<'_> {
     }
 
     fn get(&self, runs: &Runs<'_>, options: GetOptions, carried: &mut Carried<Frame>) {
-        let mut is_shared = [false; MAX_RUNS];
-        for (is_shared, (run, place)) in is_shared.iter_mut().zip(runs.placed()) {
-            *is_shared = options.may_retain && share(self.session, (&run, place), carried);
+        let mut frames = [Frames::Ready; MAX_RUNS];
+        for (frames, run) in frames.iter_mut().zip(runs.iter()) {
+            *frames = frames_of(&run);
         }
-        let wanted = runs.placed().zip(is_shared);
-        let wanted = wanted.filter_map(|(run, is_shared)| (!is_shared).then_some(run));
-        let found = take(self.session, wanted, carried);
-        let (mut total, mut held) = (0, 0);
-        for ((run, place), is_shared) in runs.placed().zip(is_shared) {
-            total = place + usize::from(run.pages);
-            if is_shared {
-                self.give_shared((&run, place), carried);
-                continue;
-            }
-            let pages = &carried.pages[place..total];
-            let whole = pages.iter().all(Option::is_some);
-            held += pages.iter().flatten().count();
-            let reachable = (run.gfn..).take(pages.len()).all(is_reachable);
-            let given = give(self.session, (&run, place), carried, |_, gfn| {
-                is_reachable(gfn)
-            });
-            assert_eq!(given, whole && reachable);
-            self.session.own.assert_gone(&run);
-        }
-        assert_eq!(found.total(), held);
-        retire(&self.host.engine, &mut carried.pages[..total]);
-        self.session.sub_used(&found);
+        let mut get = Get::expect(self.session, runs, &frames, options.may_retain);
+        let found = load(
+            (&self.host.engine, self.session),
+            runs.placed(),
+            (&mut frames, options.may_retain),
+            carried,
+            &mut get,
+        );
+        get.assert_ended(&found);
         self.finish(runs, carried);
-    }
-
-    /// Gives the guest a run whose pages stay in the SSD tier. Other runs of the call may have
-    /// taken them out of the index since they were shared.
-    fn give_shared(&self, (run, place): (&Run, usize), carried: &mut Carried<Frame>) {
-        let reachable = (run.gfn..).take(run.pages.into()).all(is_reachable);
-        let kept = self.session.own.held(run);
-        let given = give_shared(self.session, (run, place), carried, |_, gfn| {
-            is_reachable(gfn)
-        });
-        assert_eq!(given, reachable);
-        match given {
-            true => assert_eq!(self.session.own.held(run), kept),
-            false => self.session.own.assert_gone(run),
-        }
     }
 
     fn finish(&self, runs: &Runs<'_>, carried: &Carried<Frame>) {

@@ -133,16 +133,15 @@ impl Session {
         }
     }
 
-    /// Checks that no page of a run is stored.
-    pub(crate) fn assert_gone(&self, run: &Run) {
-        let model = self.model.borrow();
-        assert!(keys(run).all(|key| !model.contains_key(&key)));
+    /// Returns the pages of a run that are stored.
+    pub(crate) fn stored<'a>(&'a self, run: &Run) -> impl Iterator<Item = PageKey> + use<'a> {
+        keys(run).filter(|key| self.model.borrow().contains_key(key))
     }
 
-    /// Returns the number of pages of a run that are stored.
-    pub(crate) fn held(&self, run: &Run) -> usize {
+    /// Returns whether all pages of a run are in the SSD tier.
+    pub(crate) fn is_on_ssd(&self, run: &Run) -> bool {
         let model = self.model.borrow();
-        keys(run).filter(|key| model.contains_key(key)).count()
+        keys(run).all(|key| model.get(&key).is_some_and(|copies| is_ssd(copies[0].list)))
     }
 
     /// Checks that no page of a range is stored.
@@ -323,7 +322,8 @@ fn owner(session: &Registration, key: &PageKey) -> Option<u16> {
     owner
 }
 
-fn keys(run: &Run) -> impl Iterator<Item = PageKey> + use<> {
+/// Returns the keys of the pages of a run.
+pub(crate) fn keys(run: &Run) -> impl Iterator<Item = PageKey> + use<> {
     let file = run.file;
     let indices = run.index..run.index + u64::from(run.pages);
     indices.map(move |index| PageKey { file, index })

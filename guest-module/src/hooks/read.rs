@@ -38,7 +38,7 @@ const WIDEN_AFTER: u64 = 32;
 /// that its vCPU waits in the host.
 const MAX_DEFERRALS: u32 = 8;
 /// Upper bound of each such sleep in microseconds, whatever the host suggests.
-const LONGEST_SLEEP_US: u32 = 100_000;
+const MAX_SLEEP_US: u32 = 100_000;
 
 /// A folio of a window, and how it is read.
 #[derive(Clone, Copy, Default)]
@@ -356,7 +356,7 @@ fn get(
         let Some(deferral) = deferral.filter(|_| got.unknown != 0) else {
             break;
         };
-        cpu::sleep_us(deferral.wait_us.min(LONGEST_SLEEP_US));
+        cpu::sleep_us(deferral.wait_us.min(MAX_SLEEP_US));
         if cpu::is_killed() {
             break;
         }

@@ -75,8 +75,8 @@ pub(crate) struct Budget {
 impl Budget {
     /// Returns a budget of `limit` bytes, for a VM with `memory` bytes.
     pub(crate) fn new(limit: u64, memory: u64) -> Self {
-        const LARGEST: u64 = 512 << 10;
-        let pages = (memory / ddabi::PAGE_SIZE as u64).min(LARGEST);
+        const MAX_PAGES: u64 = 512 << 10;
+        let pages = (memory / ddabi::PAGE_SIZE as u64).min(MAX_PAGES);
         Self {
             limit,
             allocated: Atomic::new(0),

@@ -34,7 +34,7 @@ impl Admissions {
     /// pools together; 0 stands for the default. Sleeps.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let memory = machine::memory_bytes();
-        let most = match bytes {
+        let limit = match bytes {
             0 => (memory / MEMORY_PART).max(MEMORY_FLOOR),
             bytes => bytes,
         };
@@ -44,7 +44,7 @@ impl Admissions {
         }
         let admissions = Self {
             slots,
-            budget: Budget::new(most, memory),
+            budget: Budget::new(limit, memory),
             start: Instant::now(),
         };
         admissions.open(DEFAULT_SLOT, Rule::of(&Settings::DEFAULT))?;

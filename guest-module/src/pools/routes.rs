@@ -42,13 +42,13 @@ const DEFAULT_ROUTE: Route = Route {
 impl Routes {
     /// Allocates routes that lead to the default pool only. Sleeps.
     pub(crate) fn new() -> Result<Self> {
-        let most = MAX_POOLS as usize;
+        let count = MAX_POOLS as usize;
         Ok(Self {
-            enrolled: KVVec::with_capacity(most, gfp_nowarn())?,
+            enrolled: KVVec::with_capacity(count, gfp_nowarn())?,
             default: DEFAULT_ROUTE,
             // Pressure that is reported for unknown pools goes to the default pool, where it is
             // harmless.
-            slots: KVVec::from_elem(DEFAULT_SLOT, most, gfp_nowarn())?,
+            slots: KVVec::from_elem(DEFAULT_SLOT, count, gfp_nowarn())?,
         })
     }
 

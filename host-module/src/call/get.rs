@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Gets.
+//! Gets: access to the guest's frames and to the SSD tier, and deferral.
 
 use crate::call::answer::Answer;
 use crate::call::operation::{extent, Caller};
@@ -11,43 +11,99 @@ use crate::ssd::fetch::{Patience, ReadBefore};
 use crate::tier::page::Page;
 use crate::vm::pool::Pool;
 use crate::vm::scratch::NoticeRoom;
-use crate::vm::session::Session;
-use ddabi::hypercall::Outcome;
+use ddabi::hypercall;
 use ddabi::request::{Run, MAX_RUNS};
 use ddcore::host::carried::Carried;
-use ddcore::host::get::{foreign, from_ssd, give, give_shared, share, take};
-use ddcore::host::room::retire;
-use ddcore::host::run::{discard, look};
+use ddcore::host::get::{foreign, from_ssd, load, Found, Frames, Outcome, Target};
+use ddcore::host::run::look;
 use ddcore::host::session::Count;
 use ddcore::host::Session as _;
 use ddcore::request::{GetOptions, Runs};
 use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
-/// State of the guest's frames of a run of a get.
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub(crate) enum Frames {
-    /// The frames can be written.
-    Ready,
-    /// The frames can be written, and the SSD tier keeps the pages of the run.
-    Retained,
-    /// The frames must not be written, because KVM tracks dirty pages.
-    Tracked,
-    /// Some of the frames are not in the host's memory, or are not ordinary memory.
-    Absent,
-    /// The frames are not needed yet, because the host is still reading the pages of the run.
-    Reading,
+/// Returns the state of the guest's frames of a run.
+fn frames(guest: &CallingVm<'_>, run: &Run) -> Frames {
+    let pages = u64::from(run.pages);
+    if !guest.is_writable(run.gfn, pages) {
+        Frames::Tracked
+    } else if guest.is_present(run.gfn, pages) {
+        Frames::Ready
+    } else {
+        Frames::Absent
+    }
 }
 
-impl Frames {
-    pub(crate) fn of(guest: &CallingVm<'_>, run: &Run) -> Self {
+/// The guest that gets pages, and the answer that reports its runs.
+struct Getter<'a, 'room> {
+    caller: &'a Caller<'a>,
+    answer: Option<Answer<'room>>,
+    read_before: ReadBefore,
+    /// Whether the tracepoint of gets is on.
+    is_traced: bool,
+    /// Number of pages that the guest got.
+    pages: u64,
+    /// How many of them were in the SSD tier, if the get is traced.
+    ssd_pages: u32,
+    /// Whether frames could not be written because KVM tracks dirty pages, or there is no answer.
+    is_tracked: bool,
+    /// Whether runs are deferred.
+    is_deferred: bool,
+}
+
+impl Target<Page> for Getter<'_, '_> {
+    fn may_retain(&mut self, run: &Run) -> bool {
+        self.caller.session.deferrals.may_retain(run.pages)
+    }
+
+    fn retained(&mut self, run: &Run) {
+        self.caller.session.deferrals.note_retained(run.pages);
+    }
+
+    #[inline(never)]
+    fn fetch(&mut self, runs: impl Iterator<Item = (Run, usize)>, pages: &mut [Option<Page>]) {
+        let (ssd, seed) = (&self.caller.host.ssd, self.caller.seed());
+        ssd.fetch(runs, pages, seed, &mut self.read_before, Patience::Adaptive);
+        self.caller.consider_promotion();
+    }
+
+    fn write(&mut self, page: &Page, gfn: u64) -> bool {
+        page.write_to(self.caller.guest, gfn).is_ok()
+    }
+
+    fn settled(&mut self, run: &Run, outcome: Outcome<'_>) {
         let pages = u64::from(run.pages);
-        if !guest.is_writable(run.gfn, pages) {
-            Self::Tracked
-        } else if guest.is_present(run.gfn, pages) {
-            Self::Ready
-        } else {
-            Self::Absent
+        let pool = self.caller.session.pool(run.pool);
+        let miss = |pool: &Pool| {
+            pool.gets.add(pages);
+            pool.misses.add(pages);
+        };
+        match outcome {
+            Outcome::Given { owners, .. } => {
+                self.pages += pages;
+                if self.is_traced {
+                    self.ssd_pages += from_ssd(owners);
+                }
+                if let Some(pool) = pool {
+                    pool.gets.add(pages);
+                    pool.hits_foreign.add(foreign(run, owners));
+                }
+            }
+            Outcome::Missed => _ = pool.map(miss),
+            Outcome::Refused(frames) => {
+                self.is_tracked |= frames == Frames::Tracked;
+                pool.map(miss);
+            }
+            Outcome::Deferred => self.is_deferred = true,
+        }
+        let Some(answer) = &mut self.answer else {
+            return;
+        };
+        match outcome {
+            Outcome::Given { is_retained, .. } if is_retained => answer.add_retained(),
+            Outcome::Given { .. } => answer.add(true),
+            Outcome::Missed | Outcome::Refused(_) => answer.add(false),
+            Outcome::Deferred => answer.add_reading(),
         }
     }
 }
@@ -61,14 +117,12 @@ impl Caller<'_> {
         mut answer: Option<Answer<'_>>,
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
-    ) -> Outcome {
-        let mut pages = 0;
-        let mut tracked = answer.is_none();
-        let mut frames = [Frames::Tracked; MAX_RUNS];
-        for (frames, run) in frames.iter_mut().zip(runs.iter()) {
+    ) -> hypercall::Outcome {
+        let mut states = [Frames::Untold; MAX_RUNS];
+        for (state, run) in states.iter_mut().zip(runs.iter()) {
             // Without the answer page the guest could not know which runs were given.
             if answer.is_some() {
-                *frames = Frames::of(self.guest, &run);
+                *state = frames(self.guest, &run);
             }
         }
         let mut start = self.start;
@@ -76,73 +130,61 @@ impl Caller<'_> {
         if let Some(answer) = &mut answer {
             match options.ticket {
                 0 if options.may_defer => {
-                    read_before = self.defer(runs, &mut frames, answer, carried);
+                    read_before = self.defer(runs, &mut states, answer, carried);
                 }
                 0 => {}
-                _ => (start, read_before) = self.resume(options, &mut frames, answer),
+                _ => (start, read_before) = self.resume(options, &mut states, answer),
             }
         }
-        let mut is_on_ssd = options.may_retain && self.retain(runs, &mut frames, carried);
-        let wanted = runs.placed().zip(&frames);
-        let wanted = wanted.filter_map(|(run, frames)| (*frames == Frames::Ready).then_some(run));
-        let found = take(&**self.session, wanted, carried);
-        is_on_ssd |= found.ssd > 0;
-        if is_on_ssd {
-            self.fetch(runs, carried, &mut read_before);
-        }
-        let is_traced = tracepoints::get_is_on();
-        let (mut total, mut reading, mut ssd_pages) = (0, 0, 0);
-        for ((run, place), frames) in runs.placed().zip(frames.iter().copied()) {
-            total = place + run.pages as usize;
-            if frames == Frames::Reading {
-                reading += 1;
-                if let Some(answer) = &mut answer {
-                    answer.add_reading();
-                }
-                continue;
-            }
-            let is_retained = frames == Frames::Retained;
-            let given = (is_retained || frames == Frames::Ready)
-                && self
-                    .session
-                    .give(self.guest, (&run, place), is_retained, carried);
-            if given {
-                pages += u64::from(run.pages);
-                if is_traced {
-                    ssd_pages += from_ssd((&run, place), carried);
-                }
-            }
-            if matches!(frames, Frames::Tracked | Frames::Absent) {
-                tracked |= frames == Frames::Tracked;
-                self.session.miss(&run);
-                if answer.is_some() {
-                    // The guest has already removed the pages of this run from its presence map.
-                    discard(&**self.session, &mut carried.batch, &run);
-                }
-            }
-            match &mut answer {
-                Some(answer) if given && is_retained => answer.add_retained(),
-                Some(answer) => answer.add(given),
-                None => {}
-            }
-        }
-        retire(self.host, &mut carried.pages[..total]);
-        self.session.sub_used(&found);
-        if tracked {
+        let mut getter = Getter {
+            caller: self,
+            is_tracked: answer.is_none(),
+            answer,
+            read_before,
+            is_traced: tracepoints::get_is_on(),
+            pages: 0,
+            ssd_pages: 0,
+            is_deferred: false,
+        };
+        let may_retain = options.may_retain && self.host.ssd.retains();
+        let found = load(
+            (self.host, &**self.session),
+            runs.placed(),
+            (&mut states, may_retain),
+            carried,
+            &mut getter,
+        );
+        self.end_get(runs, start, found, getter, notices)
+    }
+
+    /// Counts a get that has found pages, and ends it.
+    #[inline(never)]
+    fn end_get(
+        &self,
+        runs: &Runs<'_>,
+        start: Instant<Monotonic>,
+        Found { taken, is_on_ssd }: Found,
+        getter: Getter<'_, '_>,
+        notices: &mut NoticeRoom,
+    ) -> hypercall::Outcome {
+        if getter.is_tracked {
             totals().dirty_tracked.add(1);
         }
         let counters: fn(&Pool) -> (&Counter, &Latency) = match is_on_ssd {
             true => Pool::ssd_get_counters,
             false => Pool::get_counters,
         };
-        self.session.deferrals.note_unused(read_before.unused());
+        self.session
+            .deferrals
+            .note_unused(getter.read_before.unused());
         // A get with deferred runs is counted when the guest repeats it.
-        if reading == 0 {
+        if !getter.is_deferred {
             let latency = self.count_batch(runs, counters, start);
-            if is_traced {
+            if getter.is_traced {
                 let (vm, (pool, asked)) = (self.vm.number, extent(runs));
-                let memory_pages = pages as u32 - ssd_pages;
-                let tier = match found {
+                let ssd_pages = getter.ssd_pages;
+                let memory_pages = getter.pages as u32 - ssd_pages;
+                let tier = match taken {
                     _ if is_on_ssd => c"ssd",
                     Count { memory: 1.., .. } => c"memory",
                     Count { .. } => c"none",
@@ -150,45 +192,7 @@ impl Caller<'_> {
                 tracepoints::get(vm, pool, asked, memory_pages, ssd_pages, tier, latency);
             }
         }
-        self.finish_batch(runs, pages, answer, notices)
-    }
-
-    /// Finds the runs whose pages are all in the SSD tier, if the tier keeps pages that it returns.
-    /// Their pages stay in the index, and `carried` has additional owners of them. Returns whether
-    /// there are such runs.
-    #[inline(never)]
-    fn retain(
-        &self,
-        runs: &Runs<'_>,
-        frames: &mut [Frames; MAX_RUNS],
-        carried: &mut Carried<Page>,
-    ) -> bool {
-        let mut has_some = false;
-        if self.host.ssd.retains() {
-            let ready = frames.iter_mut().zip(runs.placed());
-            for (frames, (run, place)) in ready.filter(|(frames, _)| **frames == Frames::Ready) {
-                // Pages of a pool that has left the SSD tier leave it when they are read.
-                let can_be_there =
-                    self.session.ssd_share(run.pool) > 0 && self.session.places(run.pool) > 0;
-                let may_retain = can_be_there && self.session.deferrals.may_retain(run.pages);
-                if may_retain && share(&**self.session, (&run, place), carried) {
-                    self.session.deferrals.note_retained(run.pages);
-                    *frames = Frames::Retained;
-                    has_some = true;
-                }
-            }
-        }
-        has_some
-    }
-
-    /// Reads the pages that a get has found in the SSD tier, except those in `read_before`.
-    #[inline(never)]
-    fn fetch(&self, runs: &Runs<'_>, carried: &mut Carried<Page>, read_before: &mut ReadBefore) {
-        let pages = &mut carried.pages[..];
-        let ssd = &self.host.ssd;
-        let patience = Patience::Adaptive;
-        ssd.fetch(runs.placed(), pages, self.seed(), read_before, patience);
-        self.consider_promotion();
+        self.finish_batch(runs, getter.pages, getter.answer, notices)
     }
 
     /// Returns a function for the seeds of the checksums of pages.
@@ -285,43 +289,5 @@ impl Caller<'_> {
         let start = get.start;
         let read = KBox::into_inner(get).collect(&self.host.ssd);
         (start, read.unwrap_or(ReadBefore::nothing()))
-    }
-}
-
-impl Session {
-    /// Writes a run into the guest's frames, as a whole or not at all, and counts it. The run was
-    /// taken out of the index, or stays there if it `is_retained`. Returns whether it was written.
-    ///
-    /// The caller must have checked that the frames can be written.
-    #[inline(never)]
-    pub(crate) fn give(
-        &self,
-        guest: &CallingVm<'_>,
-        placed: (&Run, usize),
-        is_retained: bool,
-        carried: &mut Carried<Page>,
-    ) -> bool {
-        let run = placed.0;
-        let write = |page: &Page, gfn| page.write_to(guest, gfn).is_ok();
-        let given = match is_retained {
-            true => give_shared(self, placed, carried, write),
-            false => give(self, placed, carried, write),
-        };
-        if !given {
-            self.miss(run);
-        } else if let Some(reader) = self.pool(run.pool) {
-            reader.gets.add(u64::from(run.pages));
-            reader.hits_foreign.add(foreign(placed, carried));
-        }
-        given
-    }
-
-    /// Counts a run that was not found, or not looked up.
-    pub(crate) fn miss(&self, run: &Run) {
-        let count = |pool: &Pool| {
-            pool.gets.add(u64::from(run.pages));
-            pool.misses.add(u64::from(run.pages));
-        };
-        self.pool(run.pool).map(count);
     }
 }

@@ -151,8 +151,8 @@ impl ddcore::host::room::Stock<Page> for Stock {
         for part in self.0.iter() {
             while given < pages {
                 let mut step = [const { None }; STEP];
-                let most = (pages - given).min(STEP as u64) as usize;
-                let got = part.take_if(&mut step[..most], &is_wanted);
+                let count = (pages - given).min(STEP as u64) as usize;
+                let got = part.take_if(&mut step[..count], &is_wanted);
                 if got == 0 {
                     break;
                 }

@@ -281,6 +281,12 @@ impl ddcore::host::Session for Session {
         true
     }
 
+    fn close_segment(&self, pool: u32, stamp: Option<u64>) {
+        if let Some(pool) = self.pool_slot(pool) {
+            pool.log.close(stamp);
+        }
+    }
+
     fn places(&self, pool: u32) -> u64 {
         self.pool_slot(pool)
             .map_or(0, |pool| pool.log.holding.places())

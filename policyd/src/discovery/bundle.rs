@@ -15,7 +15,7 @@ pub(super) struct Bundle {
 }
 
 /// The longest value of a pod's annotation that is kept, in bytes.
-const LONGEST_VALUE: usize = 64;
+const MAX_VALUE_LEN: usize = 64;
 
 impl Bundle {
     /// Returns the identity of a container of containerd. `asked` are the annotations of pods that
@@ -72,7 +72,7 @@ impl Bundle {
     fn kept(&self, asked: &BTreeSet<String>) -> BTreeMap<String, String> {
         let keep = |key: &String| {
             let value = self.annotations.get(key)?;
-            (value.len() <= LONGEST_VALUE).then(|| (key.clone(), value.clone()))
+            (value.len() <= MAX_VALUE_LEN).then(|| (key.clone(), value.clone()))
         };
         asked.iter().filter_map(keep).collect()
     }

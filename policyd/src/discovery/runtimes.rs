@@ -39,7 +39,7 @@ struct List {
 type Version = (u64, u64, i64, i64);
 
 /// The longest file that is read, which is more than any runtime writes.
-const LONGEST: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The directory of bundles in a state directory of containerd.
 const TASKS: &str = "io.containerd.runtime.v2.task";
@@ -198,6 +198,8 @@ fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    regular::open(path)?.take(LONGEST).read_to_end(&mut text)?;
+    regular::open(path)?
+        .take(MAX_BYTES)
+        .read_to_end(&mut text)?;
     Ok(text)
 }

@@ -26,10 +26,10 @@ pub(super) enum Belief {
     /// A larger share makes no difference. The container keeps `keeps` pages, and more is tried
     /// after `rest` measurements.
     NoHelp { keeps: Pages, rest: u32 },
-    /// More than it keeps is being tried: up to `most` pages, for `left` more measurements.
+    /// More than it keeps is being tried: up to `limit` pages, for `left` more measurements.
     TriesMore {
         keeps: Pages,
-        most: Pages,
+        limit: Pages,
         left: u32,
     },
 }
@@ -77,7 +77,7 @@ const TRIAL: u32 = 10;
 /// Measurements between two trials of a larger share. The number doubles after each trial that made
 /// no difference.
 const PAUSE: u32 = 60;
-const LONGEST: u32 = 720;
+const MAX_REST: u32 = 720;
 const MAX_DOUBLINGS: u32 = 6;
 /// The most steps by which a share is raised in a trial, because other containers need the pages.
 const MAX_STEPS: f64 = 2.0;
@@ -126,7 +126,7 @@ impl Help {
             Belief::Helps => self.helps(now),
             Belief::TriesLess { from, looks } => self.tries_less(from, looks, now),
             Belief::NoHelp { keeps, rest } => self.rests(keeps, rest, now),
-            Belief::TriesMore { keeps, most, left } => self.tries_more(keeps, most, left, now),
+            Belief::TriesMore { keeps, limit, left } => self.tries_more(keeps, limit, left, now),
         }
     }
 
@@ -180,7 +180,7 @@ impl Help {
             self.promise = (now.gain)(keeps).max(self.promise);
             return Belief::TriesMore {
                 keeps,
-                most: if promises { now.pages } else { keeps + reach },
+                limit: if promises { now.pages } else { keeps + reach },
                 left: TRIAL,
             };
         }
@@ -189,7 +189,7 @@ impl Help {
     }
 
     /// Continues [`Belief::TriesMore`].
-    fn tries_more(&mut self, keeps: Pages, most: Pages, left: u32, now: &Snapshot<'_>) -> Belief {
+    fn tries_more(&mut self, keeps: Pages, limit: Pages, left: u32, now: &Snapshot<'_>) -> Belief {
         if now.response.is_better_than(keeps) {
             self.trials = 0;
             self.stuck = 0;
@@ -200,14 +200,14 @@ impl Help {
             return self.no_help(keeps, now);
         }
         let left = left - 1;
-        Belief::TriesMore { keeps, most, left }
+        Belief::TriesMore { keeps, limit, left }
     }
 
     fn no_help(&mut self, keeps: Pages, now: &Snapshot<'_>) -> Belief {
         self.promise = (now.gain)(keeps);
         Belief::NoHelp {
             keeps,
-            rest: (PAUSE << self.trials.min(MAX_DOUBLINGS)).min(LONGEST),
+            rest: (PAUSE << self.trials.min(MAX_DOUBLINGS)).min(MAX_REST),
         }
     }
 
@@ -219,7 +219,7 @@ impl Help {
             Belief::NoHelp { keeps, .. } if response.is_edge(keeps) => needs.min(keeps),
             // The share is halved until that makes a difference.
             Belief::NoHelp { keeps, .. } => needs.min(keeps / 2.0),
-            Belief::TriesMore { most, .. } => needs.min(most),
+            Belief::TriesMore { limit, .. } => needs.min(limit),
         }
     }
 }

@@ -24,7 +24,7 @@ const RENAMED: Time = Time::from_secs(30);
 /// The first pause before a name is read again. A runtime writes its files at about the time at
 /// which it creates the cgroup.
 const FIRST_PAUSE: Time = Time::from_millis(500);
-const LONGEST_PAUSE: Time = Time::from_secs(60);
+const MAX_PAUSE: Time = Time::from_secs(60);
 
 impl Names {
     /// Returns the identity of a cgroup.
@@ -95,7 +95,7 @@ impl Names {
                     false => open.pause,
                 };
                 open.at = now.saturating_add(pause);
-                open.pause = (open.pause * 2).min(LONGEST_PAUSE);
+                open.pause = (open.pause * 2).min(MAX_PAUSE);
                 continue;
             };
             match identity.runtime.renames() {

@@ -74,7 +74,7 @@ pub(super) struct Last {
 
 /// The longest time between two measurements of which a rate is computed. After a longer time the
 /// machine was suspended or stopped.
-const LONGEST: Time = Time::from_secs(300);
+const MAX_INTERVAL: Time = Time::from_secs(300);
 
 impl Last {
     pub(super) fn new(at: Time, reading: Reading, stats: Option<PoolStats>) -> Self {
@@ -85,7 +85,7 @@ impl Last {
     /// has passed.
     pub(super) fn rates(&self, next: &Self) -> Option<Rates> {
         let time = next.at.checked_sub(self.at)?;
-        if time.is_zero() || time > LONGEST {
+        if time.is_zero() || time > MAX_INTERVAL {
             return None;
         }
         let seconds = time.as_secs_f64();

@@ -38,7 +38,7 @@ const FEWEST_READS: f64 = 1.0;
 /// The lowest I/O pressure that is used for the disk's time, in percent of time.
 const MIN_PRESSURE: f64 = 0.5;
 /// The longest time that is derived from pressure, which includes waits for writes.
-const LONGEST: Nanoseconds = Nanoseconds(20e6);
+const MAX_READ_TIME: Nanoseconds = Nanoseconds(20e6);
 /// The disk's time until it is known: that of a seeking disk, or a remote one.
 const USUAL_DISK: Nanoseconds = Nanoseconds(5e6);
 /// The SSD tier's time until it is known.
@@ -63,7 +63,7 @@ impl ReadTimes {
         let (misses, pressure) = (rates.misses(), rates.io_pressure.unwrap_or(0.0));
         if misses >= FEWEST_READS && pressure >= MIN_PRESSURE {
             let waited = Nanoseconds(pressure / 100.0 * 1e9);
-            average(&mut self.disk, (waited / misses).min(LONGEST));
+            average(&mut self.disk, (waited / misses).min(MAX_READ_TIME));
         }
     }
 
@@ -179,6 +179,6 @@ mod tests {
         for _ in 0..50 {
             times.observe(&rates(1.0, Some(100.0)));
         }
-        assert!(is_near(times.times(None, None).disk, LONGEST.0));
+        assert!(is_near(times.times(None, None).disk, MAX_READ_TIME.0));
     }
 }

@@ -6,7 +6,7 @@ use super::Time;
 use std::collections::BTreeMap;
 
 const FIRST_PAUSE: Time = Time::from_secs(1);
-const LONGEST_PAUSE: Time = Time::from_secs(60);
+const MAX_PAUSE: Time = Time::from_secs(60);
 
 /// Operations that failed, and the times from which on they may be tried again.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Retries {
     /// message is new.
     pub(super) fn failed(&mut self, now: Time, key: &str, message: &str) -> bool {
         let before = self.0.get(key);
-        let pause = before.map_or(FIRST_PAUSE, |retry| (retry.pause * 2).min(LONGEST_PAUSE));
+        let pause = before.map_or(FIRST_PAUSE, |retry| (retry.pause * 2).min(MAX_PAUSE));
         let news = before.is_none_or(|retry| retry.message != message);
         let retry = Retry {
             pause,

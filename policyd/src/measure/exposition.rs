@@ -93,7 +93,7 @@ pub struct Search {
 
 impl Search {
     /// The longest page, in bytes.
-    pub const LONGEST: usize = 256 << 10;
+    pub const MAX_BYTES: usize = 256 << 10;
 
     /// Creates a search for a metric.
     pub fn new(metric: &Metric) -> Self {
@@ -111,8 +111,8 @@ impl Search {
     /// Reads the next piece of the page.
     pub fn feed(&mut self, piece: &[u8]) -> Result<()> {
         self.bytes += piece.len();
-        if self.bytes > Self::LONGEST {
-            bail!("has more than {} KiB", Self::LONGEST >> 10);
+        if self.bytes > Self::MAX_BYTES {
+            bail!("has more than {} KiB", Self::MAX_BYTES >> 10);
         }
         let mut lines = piece.split(|byte| *byte == b'\n');
         let last = lines.next_back().unwrap_or_default();
@@ -140,7 +140,7 @@ impl Search {
     }
 
     fn append(&mut self, part: &[u8]) {
-        if self.line.len() + part.len() > LONGEST_LINE {
+        if self.line.len() + part.len() > MAX_LINE_LEN {
             self.skips = true;
             self.line.clear();
         }
@@ -194,7 +194,7 @@ impl Search {
 }
 
 /// The longest line, in bytes. Longer ones are skipped.
-const LONGEST_LINE: usize = 8 << 10;
+const MAX_LINE_LEN: usize = 8 << 10;
 
 /// The most values of a metric, which are kept until the next page.
 const MAX_VALUES: usize = 1024;
@@ -335,10 +335,10 @@ seconds_bucket{le="0.1",h="2"} 1
         let mut search = Search::new(&metric);
         let piece = [0xff; 4096];
         let fed = (0..1000).take_while(|_| search.feed(&piece).is_ok());
-        assert_eq!(fed.count(), Search::LONGEST / piece.len());
-        assert!(search.line.capacity() <= 2 * LONGEST_LINE);
+        assert_eq!(fed.count(), Search::MAX_BYTES / piece.len());
+        assert!(search.line.capacity() <= 2 * MAX_LINE_LEN);
         let mut search = Search::new(&metric);
-        search.feed(&[b'x'; LONGEST_LINE + 1]).unwrap();
+        search.feed(&[b'x'; MAX_LINE_LEN + 1]).unwrap();
         search.feed(b"up 1\nup 2\n").unwrap();
         assert_eq!(search.end().sum, Some(2.0), "a long line is skipped whole");
         let many: String = (0..2000)

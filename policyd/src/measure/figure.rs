@@ -20,7 +20,7 @@ pub struct Figures {
 }
 
 /// The longest time between two pages of which a rate is computed.
-const LONGEST: Duration = Duration::from_secs(300);
+const MAX_INTERVAL: Duration = Duration::from_secs(300);
 
 impl Figures {
     /// Creates the state for a source. `percentile` (0 to 100) is taken from histograms.
@@ -65,7 +65,7 @@ impl Figures {
         }
         let (then, before) = self.last.replace((now, found.clone()))?;
         let time = now.checked_sub(then)?;
-        if time.is_zero() || time > LONGEST {
+        if time.is_zero() || time > MAX_INTERVAL {
             return None;
         }
         let added = added(&before, &found);

@@ -31,7 +31,7 @@ const MAX_FILES: usize = 4;
 /// time, or over half of their interval if that is shorter.
 const SPREAD: Duration = Duration::from_secs(1);
 /// The longest pause before a source is asked again that does not answer in time.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Limits the sources that are read at a time. Each kind has a limit of its own, so that hanging
 /// sources of one kind do not delay another.
@@ -250,7 +250,7 @@ impl<A: Ask> Poll<A> {
             pause = match &answer {
                 // A source that does not answer delays others of its kind, so that it is asked less
                 // and less often.
-                Err(_) => (pause * 2).min(LONGEST_PAUSE.max(self.every)),
+                Err(_) => (pause * 2).min(MAX_PAUSE.max(self.every)),
                 Ok(_) => self.every,
             };
             next = begin + pause;

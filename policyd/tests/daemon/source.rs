@@ -103,11 +103,11 @@ fn nowhere() -> Origins {
 
 /// Like [`figure_of`], with these origins.
 pub(crate) fn figure_by(origins: Origins, source: &str, name: &str) -> Option<f64> {
-    const LONGEST: Duration = Duration::from_secs(60);
+    const MAX_WAIT: Duration = Duration::from_secs(60);
     let clock = runtime().build().unwrap();
     look(&clock, origins, source, name, |asked, began, figure| {
         let was_asked = asked.ended.load(Ordering::SeqCst) > 0;
-        assert!(was_asked || began.elapsed() < LONGEST, "it was not asked");
+        assert!(was_asked || began.elapsed() < MAX_WAIT, "it was not asked");
         was_asked || figure.is_some()
     })
 }

@@ -126,11 +126,11 @@ impl Site {
     }
 
     /// Returns a pseudo-random number below `most`.
-    fn below(&mut self, most: usize) -> usize {
+    fn below(&mut self, bound: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        (self.random >> 11) as usize % most
+        (self.random >> 11) as usize % bound
     }
 
     /// Writes one of the files of containers.

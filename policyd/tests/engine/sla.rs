@@ -22,9 +22,9 @@ fn shape() -> impl Strategy<Value = Shape> {
 }
 
 /// Workloads whose targets can be met together with part `tight` of a GiB.
-fn feasible(most: usize) -> impl Strategy<Value = (Vec<Workload>, f64)> {
+fn feasible(bound: usize) -> impl Strategy<Value = (Vec<Workload>, f64)> {
     let one = (shape(), 0.3..0.9f64, 0.05..1.0f64, 1..4u32);
-    (prop::collection::vec(one, 2..most), 0.4..0.75f64).prop_map(|(ones, tight)| {
+    (prop::collection::vec(one, 2..bound), 0.4..0.75f64).prop_map(|(ones, tight)| {
         let parts: f64 = ones.iter().map(|one| one.2).sum();
         let workload = |(at, (shape, ratio, part, power)): (usize, (Shape, f64, f64, u32))| {
             let top = 10_f64.powi(power.try_into().unwrap());
@@ -170,9 +170,9 @@ fn a_restart_keeps_weights() {
 }
 
 /// Runs until all targets are met and stay met for some intervals. Returns when that began.
-fn until_met(vm: &mut Vm, most: usize) -> Option<usize> {
+fn until_met(vm: &mut Vm, max_intervals: usize) -> Option<usize> {
     let mut since = None;
-    for interval in 0..most + STAY {
+    for interval in 0..max_intervals + STAY {
         vm.interval();
         if vm.all_met() {
             since.get_or_insert(interval + 1);
@@ -183,7 +183,7 @@ fn until_met(vm: &mut Vm, most: usize) -> Option<usize> {
             break;
         }
     }
-    since.filter(|since| *since <= most)
+    since.filter(|since| *since <= max_intervals)
 }
 
 /// Intervals for which targets have to stay met.

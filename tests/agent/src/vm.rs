@@ -104,7 +104,7 @@ impl Vms {
         lock(&self.by_name)
             .iter()
             .filter(|(_, vm)| vm.job.exit().is_none())
-            .map(|(name, vm)| (name.clone(), cpu::time(vm.job.pid()).as_millis()))
+            .map(|(name, vm)| (name.clone(), usage::time(vm.job.pid()).as_millis()))
             .map(|(name, spent)| (name, u64::try_from(spent).unwrap_or(u64::MAX)))
             .collect()
     }

@@ -6,6 +6,7 @@ use std::{hint::black_box, time::Instant};
 
 use ddabi::key::mix;
 use ddcore::curve::{Curve, Slot};
+use ddlab::median;
 
 /// Slots, as many as the guest module has.
 const SLOTS: usize = 2048;
@@ -19,7 +20,7 @@ const ROUNDS: u64 = 9;
 /// Returns the median time for a page that left and a page that was read, in nanoseconds.
 pub(crate) fn measure() -> f64 {
     let mut curve = Curve::new(vec![Slot::default(); SLOTS]);
-    let mut times: Vec<f64> = (0..=ROUNDS)
+    let times: Vec<f64> = (0..=ROUNDS)
         .map(|round| {
             // A fifth of the pages is never read, as if they were overwritten.
             let first = round * PAGES / 5;
@@ -34,6 +35,5 @@ pub(crate) fn measure() -> f64 {
         .skip(1)
         .collect();
     black_box(curve.hits(PAGES));
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    median(times).expect("there are rounds")
 }

@@ -2,7 +2,8 @@
 
 //! The engine as it runs in the host module: `ddcore::host` with one VM that has one pool on a
 //! separate tier. Each shard is behind its lock, and evictions are reported to the guest with the
-//! answers to its puts.
+//! answers to its puts. Like the caches beside it, it neither copies nor allocates pages: its calls
+//! are those that [`ddcore::host::put`] and [`ddcore::host::get`] make around that.
 
 use std::{
     cell::RefCell,

@@ -5,6 +5,7 @@
 use std::{sync::Barrier, thread};
 
 use cpu_time::ThreadTime;
+use ddlab::median;
 use serde::Serialize;
 
 use crate::{
@@ -109,7 +110,7 @@ impl RunningCase {
         sorted.sort_by(f64::total_cmp);
         let sum = |count: fn(&Guest) -> usize| self.guests.iter().map(count).sum::<usize>();
         Sample {
-            median_ns: sorted[sorted.len() / 2],
+            median_ns: median(sorted.iter().copied()).expect("there are rounds"),
             fastest_ns: sorted[0],
             slowest_ns: sorted[sorted.len() - 1],
             rounds_ns: self.times,

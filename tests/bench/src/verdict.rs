@@ -3,7 +3,7 @@
 //! The promises. Each compares figures of one run, because only these were measured under the same
 //! conditions.
 
-use ddlab::report::Target;
+use ddlab::{median, report::Target};
 
 use crate::{
     contest::{Choice, ENGINE, NOTHING, PEERS, SIZES},
@@ -106,7 +106,7 @@ impl Figures<'_> {
         Some(Target::at_least(name, share, times, "times as long"))
     }
 
-    fn growth(&self, mix: Mix, most: f64) -> Option<Target> {
+    fn growth(&self, mix: Mix, limit: f64) -> Option<Target> {
         let [small, .., large] = SIZES;
         if ![small, large]
             .iter()
@@ -118,7 +118,7 @@ impl Figures<'_> {
         let times = self.engine(mix, large).zip(self.engine(mix, small));
         let times = times.map(|(large, small)| large.median_ns / small.median_ns);
         let name = format!("{}: {} beside {}", mix.name(), size(large), size(small));
-        Some(Target::at_most(name, most, times, "times"))
+        Some(Target::at_most(name, limit, times, "times"))
     }
 
     fn copying(&self, mix: Mix, pages: u64) -> Option<Target> {
@@ -166,14 +166,7 @@ impl Figures<'_> {
 /// which measured both.
 fn ratio(one: &Sample, other: &Sample) -> f64 {
     let pairs = one.rounds_ns.iter().zip(&other.rounds_ns);
-    let mut ratios: Vec<f64> = pairs.map(|(one, other)| one / other).collect();
-    middle(&mut ratios)
-}
-
-/// Sorts figures. Returns their median.
-pub(crate) fn middle(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+    median(pairs.map(|(one, other)| one / other)).expect("there are rounds")
 }
 
 fn size(pages: u64) -> String {

@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use ddcore::partition::{Entity, entitle, victim};
+use ddlab::median;
 
 /// Number of VMs on the host.
 const VMS: u64 = 1000;
@@ -19,9 +20,8 @@ const BATCH: u64 = 512;
 /// nanoseconds.
 pub(crate) fn measure() -> f64 {
     let (vms, pools) = (entities(VMS), entities(POOLS));
-    let mut times: Vec<f64> = (0..201).map(|_| choose(&vms, &pools)).collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    let times = (0..201).map(|_| choose(&vms, &pools));
+    median(times).expect("there are rounds")
 }
 
 fn choose(vms: &[Entity], pools: &[Entity]) -> f64 {

@@ -32,7 +32,7 @@ pub(crate) use special::ATOMIC;
 use worker::Worker;
 
 /// Maximum size of a file in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_LEN: usize = 1 << 20;
 
 /// Name of the model of the boot loader's inode, with which files swap their content.
 const BOOT: &str = "boot";

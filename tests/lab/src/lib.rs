@@ -20,6 +20,7 @@ mod guest;
 mod lab;
 mod link;
 mod machine;
+mod median;
 mod process;
 mod read;
 pub mod report;
@@ -37,7 +38,7 @@ pub use command::Command;
 pub use content::FileSpec;
 pub use ddagent::{
     protocol::{Exit, Output, ReadMode, Sum},
-    terminal,
+    terminal, usage,
 };
 pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
 pub use guest::{COMPLETE, Guest, GuestConfig, GuestDisk, System};
@@ -45,6 +46,7 @@ pub use lab::{Lab, LabConfig};
 pub use machine::{
     GUEST_MODULE, HOST_MODULE, INSTALLED, MODULES, Machine, SELFTESTS, mutated_modules,
 };
+pub use median::median;
 pub use process::Process;
 pub use read::ReadSpec;
 pub use report::Target;

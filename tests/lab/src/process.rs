@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
-use ddagent::cpu;
+use ddagent::usage;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::vitals::Emulator;
@@ -83,7 +83,7 @@ impl Process {
 
     /// Returns the time for which its threads have waited for a processor so far.
     pub(crate) fn waited(&self) -> Duration {
-        cpu::waited(self.pid.as_raw_nonzero().get())
+        usage::waited(self.pid.as_raw_nonzero().get())
     }
 
     /// Kills it.
@@ -104,7 +104,7 @@ impl Process {
 
 impl Emulator for Process {
     fn work(&self) -> Duration {
-        cpu::time(self.pid.as_raw_nonzero().get())
+        usage::time(self.pid.as_raw_nonzero().get())
     }
 
     fn end(&self) -> Option<String> {

@@ -76,19 +76,19 @@ impl Target {
         )
     }
 
-    /// Returns the target of a figure that must be at most `most`. An absent figure misses it.
+    /// Returns the target of a figure that must be at most `limit`. An absent figure misses it.
     pub fn at_most(
         name: impl Into<String>,
-        most: f64,
+        limit: f64,
         measured: impl Into<Option<f64>>,
         unit: &str,
     ) -> Self {
         let measured = measured.into();
         Self::new(
             name,
-            figure("≤ ", most, unit),
+            figure("≤ ", limit, unit),
             figure_or_none(measured, unit),
-            measured.is_some_and(|measured| measured <= most),
+            measured.is_some_and(|measured| measured <= limit),
         )
     }
 }

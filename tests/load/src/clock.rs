@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{report::Interval, run::End, tally::Tally};
+use crate::{processor::ProcessorTimes, report::Interval, run::End, tally::Tally};
 
 /// The intervals of a run.
 pub(crate) struct Clock {
@@ -27,9 +27,9 @@ pub(crate) struct Clock {
 struct Used {
     /// Bytes that the kernel read from storage for this process.
     storage: u64,
-    /// Time of all processors, and the part in which they were idle, in ticks.
-    ticks: u64,
-    idle: u64,
+    /// Time of all processors, and the part in which they were idle.
+    processors: Duration,
+    idle: Duration,
 }
 
 impl Clock {
@@ -94,9 +94,9 @@ impl Clock {
             bytes_read: tally.bytes_read,
             bytes_written: tally.bytes_written,
             storage_bytes_read: used.storage,
-            idle: match used.ticks {
-                0 => 0.0,
-                ticks => used.idle as f64 / ticks as f64,
+            idle: match used.processors {
+                Duration::ZERO => 0.0,
+                processors => used.idle.div_duration_f64(processors),
             },
             latency_us: tally.latency(),
         }
@@ -110,11 +110,11 @@ impl Used {
             let value = lines.find_map(|line| line.strip_prefix("read_bytes: "))?;
             value.trim().parse().ok()
         })?;
-        let (ticks, idle) = read("/proc/stat", processors)?;
+        let times = read("/proc/stat", ProcessorTimes::parse)?;
         Ok(Self {
             storage,
-            ticks,
-            idle,
+            processors: times.total(),
+            idle: times.idle(),
         })
     }
 
@@ -122,7 +122,7 @@ impl Used {
         // The kernel's idle times may decrease a little.
         Self {
             storage: self.storage.saturating_sub(before.storage),
-            ticks: self.ticks.saturating_sub(before.ticks),
+            processors: self.processors.saturating_sub(before.processors),
             idle: self.idle.saturating_sub(before.idle),
         }
     }
@@ -131,30 +131,4 @@ impl Used {
 fn read<T>(path: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
     parse(&text).with_context(|| format!("{path} has another format"))
-}
-
-/// Returns the time of all processors, and the part in which they were idle or only waited for
-/// storage.
-fn processors(text: &str) -> Option<(u64, u64)> {
-    let words = text
-        .lines()
-        .next()?
-        .strip_prefix("cpu ")?
-        .split_whitespace();
-    // The times of guests, which follow these, are a part of the first ones.
-    let times: Vec<u64> = words.map_while(|word| word.parse().ok()).take(8).collect();
-    (times.len() == 8).then(|| (times.iter().sum(), times[3] + times[4]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_processors_are_those_that_run_nothing() {
-        let text = "cpu  1 2 3 40 50 6 7 8 900 1000\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
-        assert_eq!(processors(text), Some((117, 90)));
-        assert_eq!(processors("cpu  1 2 3"), None);
-        assert_eq!(processors(""), None);
-    }
 }

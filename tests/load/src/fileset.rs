@@ -17,7 +17,7 @@ use crate::profile::{MIB, Shape};
 const GAMMA: f64 = 1.5;
 /// Sizes are cut off at this many times their mean, so that sets of few files have about the
 /// intended size.
-const LONGEST: f64 = 8.0;
+const MAX_FACTOR: f64 = 8.0;
 
 /// One file of a set.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -131,7 +131,7 @@ fn spread_len(rng: &mut Pcg64Mcg, mean: u64) -> u64 {
         // well.
         Err(_) => mean,
     };
-    len.clamp(1.0, LONGEST * mean) as u64
+    len.clamp(1.0, MAX_FACTOR * mean) as u64
 }
 
 #[cfg(test)]

@@ -78,21 +78,21 @@ impl Io {
         Ok(file)
     }
 
-    /// Opens a file at its end and appends a random number of bytes, at most `most`.
-    pub(crate) fn append(&mut self, path: &Path, most: u64) -> io::Result<File> {
+    /// Opens a file at its end and appends a random number of bytes, at most `max_bytes`.
+    pub(crate) fn append(&mut self, path: &Path, max_bytes: u64) -> io::Result<File> {
         let mut file = OpenOptions::new().append(true).open(path)?;
-        let len = self.some(most);
+        let len = self.some(max_bytes);
         self.write(&mut file, len)?;
         Ok(file)
     }
 
     /// Adds an entry to a log, which starts again when it has become long.
-    pub(crate) fn log(&mut self, path: &Path, most: u64) -> io::Result<()> {
+    pub(crate) fn log(&mut self, path: &Path, max_bytes: u64) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
         if file.metadata()?.len() > LOG_LEN {
             file.set_len(0)?;
         }
-        let len = self.some(most);
+        let len = self.some(max_bytes);
         self.write(&mut file, len)
     }
 
@@ -101,9 +101,9 @@ impl Io {
         fs::remove_file(path)
     }
 
-    /// Returns a random length from 1 to `most`.
-    pub(crate) fn some(&mut self, most: u64) -> u64 {
-        self.rng.random_range(1..=most)
+    /// Returns a random length from 1 to `max_bytes`.
+    pub(crate) fn some(&mut self, max_bytes: u64) -> u64 {
+        self.rng.random_range(1..=max_bytes)
     }
 
     fn write(&mut self, file: &mut File, len: u64) -> io::Result<()> {

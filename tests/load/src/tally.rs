@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use crate::report::Latency;
 
 /// Maximum latency that is distinguished, in microseconds.
-const LONGEST_US: u64 = 600_000_000;
+const MAX_LATENCY_US: u64 = 600_000_000;
 
 /// Counts and latencies of requests.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Tally {
             operations: 0,
             bytes_read: 0,
             bytes_written: 0,
-            latencies_us: Histogram::new_with_bounds(1, LONGEST_US, 2)
+            latencies_us: Histogram::new_with_bounds(1, MAX_LATENCY_US, 2)
                 .expect("these bounds are valid"),
         }
     }

@@ -121,7 +121,7 @@ impl Compared {
             Band::Shown => true,
             Band::Times(factor) => ours <= paper * factor && ours >= paper / factor,
             Band::Gain => gain::agrees(paper, ours),
-            Band::Within(most) => (ours - paper).abs() <= most,
+            Band::Within(limit) => (ours - paper).abs() <= limit,
             Band::AtMost => ours <= paper,
             Band::AtLeast => ours >= paper,
         });

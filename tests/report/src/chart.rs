@@ -146,7 +146,7 @@ mod tests {
         let tile = Tile {
             title: "Stored, evicted and refused (MiB/s)".into(),
             seconds: 240.0,
-            most: None,
+            max: None,
             last: false,
             behind: Vec::new(),
             curves: ["can be spared l1", "too slow /dev/mapper/cache", "c"]
@@ -171,7 +171,7 @@ mod tests {
         let panel = |title: &str, height| Panel {
             title: title.to_owned(),
             height,
-            most: None,
+            max: None,
             series: ["shop", "mail server", "video server", "a fourth container"]
                 .map(series)
                 .into(),

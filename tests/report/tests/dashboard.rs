@@ -100,6 +100,7 @@ struct FixedColor {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Recorded {
     kernel: String,
     date: String,
@@ -109,16 +110,17 @@ struct Recorded {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Curve {
     name: String,
     points: Vec<(f64, Option<f64>)>,
 }
 
-/// Returns the factor and the name of a unit of Grafana, for values up to `most`.
-fn unit(name: &str, most: f64) -> (f64, &'static str) {
-    let binary = |names: [&'static str; 3]| match most {
-        most if most >= f64::from(1 << 30) => (1.0 / f64::from(1 << 30), names[2]),
-        most if most >= f64::from(1 << 20) => (1.0 / f64::from(1 << 20), names[1]),
+/// Returns the factor and the name of a unit of Grafana, for values up to `largest`.
+fn unit(name: &str, largest: f64) -> (f64, &'static str) {
+    let binary = |names: [&'static str; 3]| match largest {
+        largest if largest >= f64::from(1 << 30) => (1.0 / f64::from(1 << 30), names[2]),
+        largest if largest >= f64::from(1 << 20) => (1.0 / f64::from(1 << 20), names[1]),
         _ => (1.0 / 1024.0, names[0]),
     };
     match name {
@@ -126,8 +128,8 @@ fn unit(name: &str, most: f64) -> (f64, &'static str) {
         "Bps" => binary([" (KiB/s)", " (MiB/s)", " (GiB/s)"]),
         "ops" => (1.0, " (1/s)"),
         "percentunit" => (100.0, " (%)"),
-        "s" if most < 1e-3 => (1e6, " (µs)"),
-        "s" if most < 1.0 => (1e3, " (ms)"),
+        "s" if largest < 1e-3 => (1e6, " (µs)"),
+        "s" if largest < 1.0 => (1e3, " (ms)"),
         "s" => (1.0, " (s)"),
         "none" => (1.0, ""),
         other => panic!("there is no unit {other}"),
@@ -188,7 +190,7 @@ impl Panel {
         Tile {
             title: format!("{}{unit}", self.title),
             seconds,
-            most: max.map(|most| most * factor),
+            max: max.map(|most| most * factor),
             last: self.r#type == "stat",
             curves: curves.collect(),
             behind,

@@ -108,7 +108,7 @@ fn a_picture_shows_lent_memory_and_entitlements() {
         Panel {
             title: format!("{} (MiB; dashed: entitlement)", CONTAINERS[number].0),
             height: 74.0,
-            most: None,
+            max: None,
             series: vec![
                 series(colour(number), Style::Area, points),
                 series(GREY, Style::Steps, due.collect()),

@@ -65,7 +65,7 @@ const XFS_DAX: Filesystem = Filesystem {
 const PERSISTENT: &str = "memmap=64M!512M";
 
 /// Maximum size of a file. The files of a site together are several times its limit.
-const LONGEST: u64 = 2 << 20;
+const MAX_LEN: u64 = 2 << 20;
 const LIMIT: &str = "12M";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -141,7 +141,7 @@ impl Filesystem {
             seed,
             steps,
             files: 24,
-            longest: LONGEST,
+            longest: MAX_LEN,
             block: self.block,
             offline: self.fstype == "ext4",
         }

@@ -28,7 +28,7 @@ const IN_HOST: [&str; 1] = ["kvm"];
 const IN_GUEST: [&str; 3] = ["cachestat", "cgroup", "mm"];
 /// Maximum time of a test in seconds, after which it is ended. Tests whose results differ run again
 /// in both cases with more time, because some vary by themselves and some need more time.
-const LONGEST_S: [u64; 3] = [40, 80, 160];
+const MAX_TIMES_S: [u64; 3] = [40, 80, 160];
 /// Fraction of the tests passing without the modules that must pass with them.
 const PASSED: f64 = 0.9;
 /// Number of tests whose results may differ at first; three did.
@@ -169,7 +169,7 @@ fn compare(
     switch: impl Fn(bool) -> Result<()>,
 ) -> Result<Tests> {
     let mut tests = list(machine, collections)?;
-    for longest in LONGEST_S {
+    for longest in MAX_TIMES_S {
         for (name, ends) in tests.iter_mut().filter(|(_, ends)| ends.differ()) {
             ends.rounds += 1;
             try_once(machine, name, longest, &mut ends.without)?;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use ddlab::{Target, report};
+use ddlab::{Target, report, usage};
 use serde_json::{Value, json};
 
 use crate::{tools, workspace};
@@ -28,8 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const TICK: Duration = Duration::from_secs(1);
 /// Seconds before the measurement: two looks of the daemon.
 const BEGIN: u64 = 10;
-/// The kernel's unit of processor time in `/proc`, which is the same on every x86-64 kernel.
-const USER_HZ: u64 = 100;
 
 /// Measure policyd with many containers, on this machine
 ///
@@ -318,26 +316,13 @@ impl Daemon {
     /// Returns the processor time of all its threads.
     fn processor(&self) -> Result<Duration> {
         let text = fs::read_to_string(self.proc.join("stat"))?;
-        // The name in front may contain any characters.
-        let (_, fields) = text.rsplit_once(')').context("no stat")?;
-        let fields: Vec<&str> = fields.split_whitespace().collect();
-        let ticks = |at: usize| -> Result<u64> {
-            Ok(fields
-                .get(at)
-                .context("the line of stat is too short")?
-                .parse()?)
-        };
-        let ticks = ticks(11)? + ticks(12)?;
-        Ok(Duration::from_millis(ticks * 1000 / USER_HZ))
+        usage::processor_time(&text).context("the line of stat is too short")
     }
 
     /// Returns the maximum memory so far.
     fn memory_mib(&self) -> Result<f64> {
         let text = fs::read_to_string(self.proc.join("status"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.split_whitespace().next());
-        let kib: f64 = kib.context("no VmHWM")?.parse()?;
-        Ok(kib / 1024.0)
+        usage::peak_mib(&text).context("no VmHWM")
     }
 }
 

@@ -7,7 +7,7 @@ use super::Source;
 /// Maximum number of lines of a source file.
 const MAX_LINES: usize = 800;
 /// Maximum median of the lines of source files.
-const MAX_MEDIAN: usize = 250;
+const MAX_MEDIAN: f64 = 250.0;
 const CODE: [&str; 3] = [".rs", ".c", ".h"];
 /// Number of files that are named, the longest ones.
 const NAMED: usize = 3;
@@ -53,10 +53,9 @@ fn lengths(sources: &[Source]) -> Vec<(usize, &str)> {
     lengths
 }
 
-fn median(lengths: &[(usize, &str)]) -> usize {
-    lengths
-        .get(lengths.len() / 2)
-        .map_or(0, |(lines, _)| *lines)
+fn median(lengths: &[(usize, &str)]) -> f64 {
+    let lines = lengths.iter().map(|(lines, _)| *lines as f64);
+    ddlab::median(lines).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 //! A device of the SSD tier on the heap: a log of segments, each of one pool, as in the kernel
 //! module. Writes end at once and never fail.
 
+use crate::host::segments;
 use crate::ssd::place::Place;
 use crate::ssd::segment::Segment;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::ops::Range;
 
 /// Identifies a pool among those of all sessions: a number of the session, and the number of the
@@ -60,11 +62,6 @@ impl Device {
     /// Returns the number of places of a segment.
     pub fn size(&self) -> u32 {
         self.size
-    }
-
-    /// Returns whether so few segments are free that some have to be evicted.
-    pub fn is_short(&self) -> bool {
-        self.free.len() < RESERVE.min(self.segments.len())
     }
 
     /// Returns the number of pages that were written.
@@ -140,6 +137,11 @@ impl Device {
         }
     }
 
+    /// Returns whether so few segments are free that some have to be evicted.
+    fn is_short(&self) -> bool {
+        self.free.len() < RESERVE.min(self.segments.len())
+    }
+
     /// Makes a segment free if it is closed and has no pages.
     fn vacate(&mut self, segment: usize) {
         let (life, owner) = &mut self.segments[segment];
@@ -158,6 +160,21 @@ impl Device {
     /// Returns the handle of a place.
     pub const fn handle(number: u64) -> u64 {
         Place { device: 0, number }.handle()
+    }
+}
+
+/// The pages of a device that is being reclaimed release their places.
+impl segments::Device for RefCell<Device> {
+    fn segment_size(&self) -> u32 {
+        self.borrow().size()
+    }
+
+    fn free(&self) -> usize {
+        self.borrow().free.len()
+    }
+
+    fn is_short(&self) -> bool {
+        self.borrow().is_short()
     }
 }
 

@@ -197,6 +197,10 @@ impl<O: Owner> session::Session for Session<O> {
         O::read_from_ssd(self, run, pages)
     }
 
+    fn close_segment(&self, pool: u32, stamp: Option<u64>) {
+        O::close_segment(self, pool, stamp);
+    }
+
     fn places(&self, pool: u32) -> u64 {
         O::places(self, pool)
     }

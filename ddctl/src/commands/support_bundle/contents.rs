@@ -55,7 +55,7 @@ const FILES: [(&str, &str); 6] = [
 ];
 
 /// The most bytes that are read of a file.
-const LARGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The most bytes of the kernel log that are read.
 const LOG: usize = 64 << 20;
@@ -142,8 +142,8 @@ fn module(entries: &mut Vec<Entry>, system: &dyn System, side: Side) {
 /// Adds a file, if it exists and can be read.
 fn file(entries: &mut Vec<Entry>, system: &dyn System, name: &str, path: &str, about: &str) {
     let mut content = Vec::new();
-    let read =
-        File::open(system.file(path)).and_then(|file| file.take(LARGEST).read_to_end(&mut content));
+    let read = File::open(system.file(path))
+        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut content));
     if read.is_ok() {
         entries.push(Entry {
             name: name.into(),

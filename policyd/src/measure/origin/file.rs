@@ -53,7 +53,7 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     // One byte more than the limit is read, to distinguish a page that is too long from one that
     // just fits.
-    let most = Search::LONGEST as u64 + 1;
-    regular::open(path)?.take(most).read_to_end(&mut text)?;
+    let limit = Search::MAX_BYTES as u64 + 1;
+    regular::open(path)?.take(limit).read_to_end(&mut text)?;
     Ok(text)
 }

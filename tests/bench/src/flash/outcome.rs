@@ -3,11 +3,14 @@
 //! The report.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use ddlab::report::{Target, table};
+use ddlab::{
+    median,
+    report::{Target, table},
+};
 use serde::Serialize;
 
 use super::course::{SHAPES, Sample};
-use crate::{contest::ENGINE, verdict::middle};
+use crate::contest::ENGINE;
 
 /// What the two columns do not have in common.
 const DIFFERENCES: &str = "\
@@ -55,7 +58,8 @@ impl Outcome {
         for sample in &self.samples {
             let times = VERBS.map(|(_, rounds)| {
                 let mut rounds = rounds(sample).to_vec();
-                let median = middle(&mut rounds);
+                rounds.sort_by(f64::total_cmp);
+                let median = median(rounds.iter().copied()).expect("there are rounds");
                 format!(
                     "{median:.0} ({:.0}-{:.0})",
                     rounds[0],
@@ -91,9 +95,9 @@ fn targets(samples: &[Sample]) -> Vec<Target> {
         for (verb, rounds) in VERBS {
             // Each round measured both.
             let pairs = rounds(peer).iter().zip(rounds(engine));
-            let mut ratios: Vec<f64> = pairs.map(|(peer, engine)| peer / engine).collect();
+            let ratios = pairs.map(|(peer, engine)| peer / engine);
             let name = format!("{shape}, {verb}: {} takes", peer.cache);
-            let times = middle(&mut ratios);
+            let times = median(ratios).expect("there are rounds");
             targets.push(Target::at_least(name, 1.0, times, "times as long"));
         }
     }

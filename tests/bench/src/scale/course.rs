@@ -3,6 +3,7 @@
 //! The operations that are timed, for one number of VMs and pools.
 
 use cpu_time::ThreadTime;
+use ddlab::median;
 use rand::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
@@ -71,19 +72,22 @@ pub(super) fn run(size: Size, rounds: usize) -> Sample {
     let longest_hold = lock::longest(|| {
         play(&mut population, size, &mut random);
     });
-    let median = |figure: usize| {
-        let mut times = figures[figure].clone();
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
+    let [
+        put_ns,
+        get_ns,
+        growth_ns,
+        statistics_ns,
+        weight_ns,
+        death_ns,
+    ] = figures.map(|times| median(times).expect("there are rounds"));
     let sample = Sample {
         size,
-        put_ns: median(0),
-        get_ns: median(1),
-        growth_ns: median(2),
-        statistics_ns: median(3),
-        weight_ns: median(4),
-        death_ns: median(5),
+        put_ns,
+        get_ns,
+        growth_ns,
+        statistics_ns,
+        weight_ns,
+        death_ns,
         longest_hold,
     };
     eprintln!("{sample:?}");

@@ -6,11 +6,10 @@ use std::{ops::Sub, time::Instant};
 
 use anyhow::{Context as _, Result};
 use ddlab::{Disk, Machine};
+use ddload::ProcessorTimes;
 
 /// Size of a sector in the kernel's disk statistics.
 const SECTOR: u64 = 512;
-/// Clock ticks a second, a constant of the kernel's interface.
-const TICKS_PER_S: f64 = 100.0;
 
 /// Reads the host's counters.
 #[derive(Clone, Debug)]
@@ -75,7 +74,8 @@ impl Meter {
         let exits = self.host.read_text("/sys/kernel/debug/kvm/exits")?;
         counters.exits = exits.parse().context("KVM does not count exits")?;
         let stat = self.host.read_text("/proc/stat")?;
-        counters.cpu_s = cpu_s(&stat).context("/proc/stat is not understood")?;
+        let processors = ProcessorTimes::parse(&stat).context("/proc/stat is not understood")?;
+        counters.cpu_s = processors.busy().as_secs_f64();
         Ok(Reading {
             at: Instant::now(),
             counters,
@@ -115,19 +115,6 @@ fn disk(stat: &str) -> Option<(u64, u64)> {
     Some((requests, sectors))
 }
 
-/// Returns the time for which processors were not idle. The first number includes guests' time.
-fn cpu_s(stat: &str) -> Option<f64> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let fields: Vec<u64> = line
-        .split_whitespace()
-        .map_while(|field| field.parse().ok())
-        .collect();
-    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = fields[..] else {
-        return None;
-    };
-    Some((user + nice + system + irq + softirq) as f64 / TICKS_PER_S)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,8 +124,5 @@ mod tests {
         let stat = "     120        3     4096      7     9 0 8 1 0 2 3";
         assert_eq!(disk(stat), Some((120, 4096)));
         assert_eq!(disk("1 2"), None);
-        let stat = "cpu  100 20 30 4000 500 6 4 0 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0";
-        assert_eq!(cpu_s(stat), Some(1.6));
-        assert_eq!(cpu_s("cpu 1 2"), None);
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn shares<'a>(
     Panel {
         title: title.to_owned(),
         height,
-        most: None,
+        max: None,
         series: entitlements,
         labels: true,
     }
@@ -64,7 +64,7 @@ pub(crate) fn own_share(recording: &Recording, track: &ContainerTrack, number: u
     Panel {
         title: format!("{} / {} (MiB)", track.vm, track.name),
         height: 74.0,
-        most: None,
+        max: None,
         series: vec![
             Series {
                 label: String::new(),
@@ -92,7 +92,7 @@ pub(crate) fn own_work(track: &ContainerTrack, number: usize) -> Panel {
     Panel {
         title: format!("{} / {} (requests/s)", track.vm, track.name),
         height: 74.0,
-        most: None,
+        max: None,
         series: vec![Series {
             label: String::new(),
             colour: colour(number),

@@ -123,12 +123,12 @@ impl Script {
     /// Returns a range inside the first `len` bytes. Most ranges are short.
     fn range(&mut self, len: u64) -> (u64, u64) {
         let offset = self.rng.below(len);
-        let most = (len - offset).min(match self.rng.below(3) {
+        let limit = (len - offset).min(match self.rng.below(3) {
             0 => 1000,
             1 => 16 << 10,
             _ => u64::MAX,
         });
-        (offset, self.rng.within(1, most))
+        (offset, self.rng.within(1, limit))
     }
 
     fn new_len(&mut self, len: u64) -> u64 {

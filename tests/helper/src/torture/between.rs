@@ -72,8 +72,8 @@ impl Worker<'_> {
             self.rng.below(blocks as u64) as usize * block
         };
         let (offset, to) = (start(pair.one), start(pair.other));
-        let most = (pair.one.len() - offset).min(pair.other.len() - to) / block;
-        let blocks = self.rng.within(1, most.min(48) as u64) as usize;
+        let limit = (pair.one.len() - offset).min(pair.other.len() - to) / block;
+        let blocks = self.rng.within(1, limit.min(48) as u64) as usize;
         (offset, to, blocks * block)
     }
 

@@ -22,7 +22,7 @@ use rustix::{
 };
 
 use super::{
-    LONGEST, Model,
+    MAX_LEN, Model,
     model::{Alone, two},
     reader::{self, PIPE, SECTOR, Way},
     worker::Worker,
@@ -127,7 +127,7 @@ impl Worker<'_> {
         if self.rng.chance(10) {
             offset = end;
         }
-        len = len.min(LONGEST - offset);
+        len = len.min(MAX_LEN - offset);
         if len == 0 {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl Worker<'_> {
                 short(pwritev(file, &pieces, offset as u64)?, len)
             }
             6 => {
-                let len = len.min(LONGEST - end);
+                let len = len.min(MAX_LEN - end);
                 let bytes = self.invent(model, end, len);
                 writer(path, OFlags::APPEND)?.write_all(bytes)
             }
@@ -172,7 +172,7 @@ impl Worker<'_> {
             _ => {
                 let unit = if self.rng.chance(70) { 4096 } else { SECTOR };
                 let offset = offset - offset % unit;
-                let len = len.next_multiple_of(unit).min(LONGEST - offset);
+                let len = len.next_multiple_of(unit).min(MAX_LEN - offset);
                 let mut room = Aligned::new();
                 let len = len.min(room.buffer().len());
                 let bytes = &mut room.buffer()[..len];
@@ -186,7 +186,7 @@ impl Worker<'_> {
         let end = model.len();
         let len = match self.rng.below(4) {
             0 => end.saturating_sub(self.rng.below(4096) as usize),
-            1 => (end + self.rng.below(70_000) as usize).min(LONGEST),
+            1 => (end + self.rng.below(70_000) as usize).min(MAX_LEN),
             2 => self.rng.below(end as u64 + 1) as usize,
             _ => self.rng.below(400 << 10) as usize,
         };
@@ -198,7 +198,7 @@ impl Worker<'_> {
     fn allocate(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
         let end = model.len();
         let (offset, len) = self.range(end.max(1));
-        let len = len.min(LONGEST - offset);
+        let len = len.min(MAX_LEN - offset);
         let block = self.arguments.block as usize;
         // Operations that move the rest of a file need whole blocks.
         let first = offset - offset % block;
@@ -233,7 +233,7 @@ impl Worker<'_> {
                 alter(FallocateFlags::COLLAPSE_RANGE, first, blocks)?;
                 model.collapse(first, blocks);
             }
-            _ if first < end && end + blocks <= LONGEST => {
+            _ if first < end && end + blocks <= MAX_LEN => {
                 alter(FallocateFlags::INSERT_RANGE, first, blocks)?;
                 model.insert(first, blocks);
             }

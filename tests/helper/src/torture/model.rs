@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use memmap2::MmapMut;
 use rustix::fs::{FlockOperation, flock};
 
-use super::LONGEST;
+use super::MAX_LEN;
 
 /// Bytes before the content: the length plus one, or zero if the file does not exist, followed by
 /// the seal.
@@ -39,7 +39,7 @@ impl Model {
     /// Makes the model of a file that does not exist.
     pub(super) fn make(path: &Path) -> Result<()> {
         // The file is written, and not only extended, so that its memory is allocated here.
-        std::fs::write(path, vec![0; HEAD + LONGEST])
+        std::fs::write(path, vec![0; HEAD + MAX_LEN])
             .with_context(|| format!("cannot make {}", path.display()))
     }
 

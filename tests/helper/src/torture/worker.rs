@@ -181,12 +181,12 @@ impl<'a> Worker<'a> {
     /// Returns a range of the first `len` bytes. Most ranges are short.
     pub(super) fn range(&mut self, len: usize) -> (usize, usize) {
         let offset = self.rng.below(len as u64) as usize;
-        let most = (len - offset).min(match self.rng.below(20) {
+        let limit = (len - offset).min(match self.rng.below(20) {
             0..10 => 1000,
             10..19 => 16 << 10,
             _ => 128 << 10,
         });
-        (offset, self.rng.within(1, most as u64) as usize)
+        (offset, self.rng.within(1, limit as u64) as usize)
     }
 
     /// Counts a read, and records an error in its content.

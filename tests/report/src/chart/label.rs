@@ -22,20 +22,20 @@ pub(super) fn bold(text: &str) -> f64 {
 }
 
 /// Returns a text in lines of a width.
-pub(super) fn wrapped(text: &str, most: f64) -> Vec<String> {
-    broken(text, most, width)
+pub(super) fn wrapped(text: &str, max_width: f64) -> Vec<String> {
+    broken(text, max_width, width)
 }
 
 /// Returns a bold text in lines of a width.
-pub(super) fn wrapped_bold(text: &str, most: f64) -> Vec<String> {
-    broken(text, most, bold)
+pub(super) fn wrapped_bold(text: &str, max_width: f64) -> Vec<String> {
+    broken(text, max_width, bold)
 }
 
-fn broken(text: &str, most: f64, width: fn(&str) -> f64) -> Vec<String> {
+fn broken(text: &str, max_width: f64, width: fn(&str) -> f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.len() - 1;
-        if !lines[last].is_empty() && width(&lines[last]) + width(" ") + width(word) > most {
+        if !lines[last].is_empty() && width(&lines[last]) + width(" ") + width(word) > max_width {
             lines.push(word.to_owned());
         } else {
             let gap = if lines[last].is_empty() { "" } else { " " };

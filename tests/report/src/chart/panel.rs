@@ -20,7 +20,7 @@ pub struct Panel {
     /// Height of the axis.
     pub height: f64,
     /// Top of the axis; the largest value if `None`.
-    pub most: Option<f64>,
+    pub max: Option<f64>,
     /// The curves.
     pub series: Vec<Series>,
     /// Whether the curves are named above the panel.
@@ -72,7 +72,7 @@ impl Panel {
     fn top_value(&self) -> f64 {
         let parts = self.series.iter().flat_map(|series| &series.parts);
         let values = parts.flatten().map(|&(_, value)| value);
-        self.most
+        self.max
             .unwrap_or_else(|| scale::ceiling(values.fold(0.0, f64::max) * 1.02))
             .max(f64::MIN_POSITIVE)
     }

@@ -27,19 +27,19 @@ impl Scale {
     }
 }
 
-/// Returns about `count` round values from 0 to at most `most`.
-pub(super) fn ticks(most: f64, count: u32) -> Vec<f64> {
-    if most <= 0.0 {
+/// Returns about `count` round values from 0 to at most `end`.
+pub(super) fn ticks(end: f64, count: u32) -> Vec<f64> {
+    if end <= 0.0 {
         return vec![0.0];
     }
-    let rough = most / f64::from(count.max(1));
+    let rough = end / f64::from(count.max(1));
     let decade = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]
         .into_iter()
         .map(|factor| factor * decade)
         .find(|step| *step >= rough * 0.999)
         .unwrap_or(10.0 * decade);
-    let steps = (most / step + 1e-9).floor() as u32;
+    let steps = (end / step + 1e-9).floor() as u32;
     (0..=steps).map(|n| f64::from(n) * step).collect()
 }
 

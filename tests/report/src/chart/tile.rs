@@ -27,7 +27,7 @@ pub struct Tile {
     /// Length of the time axis, in seconds.
     pub seconds: f64,
     /// Top of the axis; the largest value if `None`.
-    pub most: Option<f64>,
+    pub max: Option<f64>,
     /// Whether only the last values are shown.
     pub last: bool,
     /// Names of the curves, with their points. Parts of a curve are not connected.
@@ -81,7 +81,7 @@ impl Tile {
         let bottom = height - legend.height() - LINE - 8.0;
         let parts = || self.curves.iter().flat_map(|(_, parts)| parts.iter());
         let largest = parts().flatten().map(|point| point.1).fold(0.0, f64::max);
-        let most = self.most.unwrap_or(match largest > 0.0 {
+        let most = self.max.unwrap_or(match largest > 0.0 {
             true => scale::ceiling(largest * 1.02),
             false => 1.0,
         });

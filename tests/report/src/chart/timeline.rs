@@ -228,7 +228,7 @@ mod tests {
             panels: vec![Panel {
                 title: "cache (MiB)".to_owned(),
                 height: 120.0,
-                most: None,
+                max: None,
                 series: vec![Series {
                     label: "web".to_owned(),
                     colour: colour(0),

@@ -33,7 +33,7 @@ struct Work {
     /// Bounds of the additional sections in million instructions, for each tracer. Calls are made
     /// with preemption off, and the longest of them is a flush. Interrupts are off only in calls
     /// for a folio that leaves by `remove_mapping`: four calls for 512 pages.
-    most: [f64; 2],
+    limit: [f64; 2],
 }
 
 static WORKS: [Work; 4] = [
@@ -41,13 +41,13 @@ static WORKS: [Work; 4] = [
         name: "large folios are reclaimed",
         prepare: |site, _| site.grow(),
         line: |site| site.reclaim(),
-        most: [0.5, 1.0],
+        limit: [0.5, 1.0],
     },
     Work {
         name: "large folios are dropped",
         prepare: |site, _| site.grow(),
         line: |_| "sh -c 'echo 1 > /proc/sys/vm/drop_caches'".into(),
-        most: [2.5, 2.5],
+        limit: [2.5, 2.5],
     },
     Work {
         name: "large folios are read back",
@@ -56,13 +56,13 @@ static WORKS: [Work; 4] = [
             site.run(&format!("{} || true", site.reclaim())).map(drop)
         },
         line: |_| "ddhelper huge /mnt/large".into(),
-        most: [0.5, 1.0],
+        limit: [0.5, 1.0],
     },
     Work {
         name: "a file with pages in many chunks is truncated",
         prepare: |site, with| site.scatter(with).map(drop),
         line: |_| "truncate -s 0 /mnt/sparse".into(),
-        most: [0.5, 2.5],
+        limit: [0.5, 2.5],
     },
 ];
 
@@ -89,7 +89,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
                 "sections: additional million instructions with {} off while {}",
                 case.off, case.work.name
             ),
-            case.most,
+            case.limit,
             (with - alone).max(0.0),
             "",
         )
@@ -105,7 +105,7 @@ struct Case {
     off: &'static str,
     work: &'static Work,
     /// Bound of the additional section in million instructions.
-    most: f64,
+    limit: f64,
 }
 
 /// Returns all cases, in the order in which they are measured.
@@ -115,7 +115,7 @@ fn cases() -> impl Iterator<Item = Case> {
             tracer,
             off,
             work,
-            most: work.most[at],
+            limit: work.limit[at],
         })
     })
 }

@@ -8,7 +8,7 @@
 //! hypercalls, but neither writeback nor the module's worker.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, FileSpec, Guest, Target, Throttle};
+use ddlab::{Command, FileSpec, Guest, Target, Throttle, median};
 
 use crate::{
     ddctl,
@@ -48,7 +48,7 @@ const WARM: &str = "slurp($f, 0, 4 << 20, 4096); $before = busy();";
 /// A kind of work, and the most instructions that it may lose for each unit with the module.
 struct Work {
     name: &'static str,
-    most: f64,
+    max_lost: f64,
     /// Number of its units in a turn.
     units: u64,
     /// Pages that the filesystem reads beyond those that are requested.
@@ -61,9 +61,9 @@ struct Work {
 
 /// Returns all kinds of work.
 fn works() -> [Work; 5] {
-    let work = |name, (most, units), readahead_kib, program: String| Work {
+    let work = |name, (max_lost, units), readahead_kib, program: String| Work {
         name,
-        most,
+        max_lost,
         units,
         readahead_kib,
         limited: RECLAIMED.contains(&name),
@@ -132,7 +132,7 @@ pub(super) fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
         stage::block_directory(&guest, &disk)?
     );
     let works = works();
-    let mut times: [[Vec<u64>; 2]; 5] = Default::default();
+    let mut times: [[Vec<f64>; 2]; 5] = Default::default();
     let all = 2 * TURNS;
     for turn in 0..all {
         // Drifts, such as those of a filesystem that fills, concern both halves alike.
@@ -145,27 +145,22 @@ pub(super) fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
         for (work, times) in works.iter().zip(&mut times) {
             guest.write_file(&readahead, work.readahead_kib.to_string())?;
             let before = hits(&guest, with)?;
-            times[usize::from(with)].push(busy(&guest, work, turn)?);
+            times[usize::from(with)].push(busy(&guest, work, turn)? as f64);
             let came = hits(&guest, with)? - before;
             // The readahead of the turn before went beyond its part.
             ensure!(came <= 64, "{}: {came} pages came from the host", work.name);
         }
     }
-    let target = |(work, times): (&Work, [Vec<u64>; 2])| {
-        let [without, with] = times.map(|times| median(times) / work.units as f64);
+    let target = |(work, times): (&Work, [Vec<f64>; 2])| {
+        // Single turns may take longer, because the clock of the machine also counts the
+        // instructions of its other processors, such as those of writeback.
+        let [without, with] =
+            times.map(|times| median(times).unwrap_or_default() / work.units as f64);
         let name = format!("overhead: instructions lost by {}", work.name);
         let detail = format!("{without:.0} without the module, {with:.0} with it");
-        Target::at_most(name, work.most, with - without, "").detail(detail)
+        Target::at_most(name, work.max_lost, with - without, "").detail(detail)
     };
     Ok(works.iter().zip(times).map(target).collect())
-}
-
-/// Returns the median of the times of the turns. Single turns may take longer, because the clock of
-/// the machine also counts the instructions of its other processors, such as those of writeback.
-fn median(mut times: Vec<u64>) -> f64 {
-    times.sort_unstable();
-    let middle = times.len() / 2;
-    (times[middle - 1] + times[middle]) as f64 / 2.0
 }
 
 /// Returns the number of pages that came from the host.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use ddlab::{Guest, wait};
+use ddlab::{Guest, usage, wait};
 
 use crate::service::{journal, main_pid};
 
@@ -30,17 +30,16 @@ pub(super) fn over(
     mut look: impl FnMut() -> Result<()>,
 ) -> Result<Account> {
     let lines = || journal(guest).lines().count();
-    let (begin, ticks, before) = (uptime(guest)?, ticks(guest)?, lines());
+    let (begin, used, before) = (uptime(guest)?, processor_s(guest)?, lines());
     wait::until("the window is over", || {
         look()?;
         let passed = uptime(guest)? - begin;
         Ok((passed >= window.as_secs_f64()).then_some(()))
     })?;
-    let taken = self::ticks(guest)? - ticks;
+    let used = processor_s(guest)? - used;
     let passed = uptime(guest)? - begin;
     Ok(Account {
-        // A tick is a hundredth of a second.
-        processor: taken / passed,
+        processor: 100.0 * used / passed,
         lines: (lines() - before) as f64,
     })
 }
@@ -48,12 +47,7 @@ pub(super) fn over(
 /// Returns the daemon's maximum memory in MiB.
 pub(super) fn peak_mib(guest: &Guest) -> Result<f64> {
     let status = guest.read_text(&format!("/proc/{}/status", main_pid(guest)?))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next());
-    Ok(kib
-        .context("the status of the process has no VmHWM")?
-        .parse::<f64>()?
-        / 1024.0)
+    usage::peak_mib(&status).context("the status of the process has no VmHWM")
 }
 
 /// Returns the rounds of the user's storm so far, each of which makes and removes 200 cgroups.
@@ -63,18 +57,11 @@ pub(super) fn storms(guest: &Guest) -> Result<u32> {
     Ok(text.trim().parse().unwrap_or(0))
 }
 
-/// Returns the processor time of the daemon so far, in ticks.
-fn ticks(guest: &Guest) -> Result<f64> {
+/// Returns the processor time of the daemon so far, in seconds.
+fn processor_s(guest: &Guest) -> Result<f64> {
     let stat = guest.read_text(&format!("/proc/{}/stat", main_pid(guest)?))?;
-    // The name in parentheses may have spaces.
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let number = |at: usize| -> Result<f64> {
-        let field = fields.get(at).context("the line is too short")?;
-        Ok(field.parse()?)
-    };
-    // These are fields 14 and 15; two fields are before the closing parenthesis.
-    Ok(number(11)? + number(12)?)
+    let time = usage::processor_time(&stat).context("the line of stat is too short")?;
+    Ok(time.as_secs_f64())
 }
 
 fn uptime(guest: &Guest) -> Result<f64> {

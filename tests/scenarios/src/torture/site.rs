@@ -19,7 +19,7 @@ const CHECKS_BELOW: u64 = 200;
 /// Size of the file of a loop device, in MiB.
 const LOOP_MIB: u64 = 384;
 /// Maximum time of a process: half a million reads on an emulated machine.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_TIME: Duration = Duration::from_secs(3600);
 
 /// Size of a filesystem that is made smaller than its disk and grows, in MiB.
 const SMALL_MIB: u64 = 320;
@@ -279,7 +279,7 @@ impl Site {
             container.len() as u64 * 100 + self.name().len() as u64 * 10 + self.filesystem.block;
         let line = self.torture(&self.filesystem.path(), checks, seed);
         let command = Command::new(line.split_whitespace()).cgroup(container);
-        guest.patient(LONGEST).spawn(&command)
+        guest.patient(MAX_TIME).spawn(&command)
     }
 
     /// Returns the command of a process that reads and changes files in a directory.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Processor time of a process, which shows the progress of a VM from outside.
+//! What a process uses: its processor time, which shows the progress of a VM from outside, and its
+//! memory.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -12,7 +13,7 @@ const TICK: Duration = Duration::from_millis(10);
 #[must_use]
 pub fn time(pid: i32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    TICK * ticks(&stat)
+    processor_time(&stat).unwrap_or_default()
 }
 
 /// Returns the time for which a process's threads were ready to run and had no processor so far.
@@ -34,15 +35,22 @@ fn delay(schedstat: &str) -> Duration {
 
 /// Returns the sum of both times in `/proc/<pid>/stat`. The name in parentheses may contain any
 /// characters.
-fn ticks(stat: &str) -> u32 {
-    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let number = |at: usize| {
-        let field = after_name.split(' ').nth(at)?;
-        field.parse::<u32>().ok()
-    };
-    number(11)
-        .unwrap_or(0)
-        .saturating_add(number(12).unwrap_or(0))
+#[must_use]
+pub fn processor_time(stat: &str) -> Option<Duration> {
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    let mut fields = after_name.split(' ').skip(11);
+    let mut ticks = || fields.next()?.parse::<u32>().ok();
+    Some(TICK * ticks()?.saturating_add(ticks()?))
+}
+
+/// Returns the maximum memory so far in MiB, from `/proc/<pid>/status`.
+#[must_use]
+pub fn peak_mib(status: &str) -> Option<f64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024.0)
 }
 
 #[cfg(test)]
@@ -50,10 +58,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_found_behind_odd_names() {
+    fn times_are_found_behind_odd_names() {
         let stat = "1 (a) b) S 1 1 1 0 -1 4194560 1 2 3 4 70 5 0 0 20 0 1 0 3";
-        assert_eq!(ticks(stat), 75);
-        assert_eq!(ticks(""), 0);
+        assert_eq!(processor_time(stat), Some(Duration::from_millis(750)));
+        assert_eq!(
+            processor_time("1 (a) S 1 1 1 0 -1 4194560 1 2 3 4 70"),
+            None
+        );
+        assert_eq!(processor_time(""), None);
+    }
+
+    #[test]
+    fn the_peak_of_memory_is_found() {
+        let status = "Name:\ta\nVmHWM:\t    3072 kB\nVmRSS:\t 1024 kB\n";
+        assert_eq!(peak_mib(status), Some(3.0));
+        assert_eq!(peak_mib("Name:\ta\n"), None);
     }
 
     #[test]
