@@ -82,8 +82,7 @@ fn clippy() -> Result<()> {
     cargo(&[what, how].concat())
 }
 
-/// Checks the fuzz targets, which are a workspace of their own. Nothing is linked, so that a path of
-/// libFuzzer saves its compilation.
+/// Checks the fuzz targets. Nothing is linked, so that a path of libFuzzer saves its compilation.
 fn clippy_of_fuzz_targets() -> Result<()> {
     let status = workspace::cargo()
         .args(["clippy", "--quiet", "--manifest-path", FUZZ])

@@ -32,9 +32,9 @@ impl<N: Number> Nodes<N> {
         }
     }
 
-    /// Notes that a put or a promotion has stored `pages` pages on a node. `used` returns the number
-    /// of pages of the session. Pages that are noted while another processor halves the notes may be
-    /// lost.
+    /// Notes that a put or a promotion has stored `pages` pages on a node. `used` returns the
+    /// number of pages of the session. Pages that are noted while another processor halves the
+    /// notes may be lost.
     pub fn note(&self, node: usize, pages: u64, used: impl FnOnce() -> u64) {
         let Some(there) = self.pages.get(node) else {
             return;

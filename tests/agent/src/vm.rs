@@ -17,8 +17,8 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use ddagent::{
-    cpu,
     protocol::{Command, Message, Request, VmSpec},
+    usage,
 };
 
 use crate::{
