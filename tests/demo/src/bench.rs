@@ -53,5 +53,5 @@ pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Comparison> {
     for &workload in &options.workloads {
         measured.extend(trial::run(&lab, workload)?);
     }
-    Ok(Comparison::new(lab.config(), &options.workloads, measured))
+    Ok(Comparison::new(&lab, &options.workloads, measured))
 }

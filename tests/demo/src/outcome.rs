@@ -19,6 +19,11 @@ use crate::{
 
 /// Seconds at the end of a phase over which it is judged.
 pub(crate) const SETTLED_S: f64 = 8.0;
+/// Maximum change of the web server's requests from the period before to that one, in percent. A
+/// phase in which they change more has not settled. At most 14 % were seen, of 20 requests a second.
+const MAX_CHANGE: f64 = 25.0;
+/// Phases whose requests are compared by the promises.
+const JUDGED: [&str; 5] = [WITHOUT, FIFO, WEIGHTS, AGAIN, DEFAULT];
 /// Phases in which containers are compared.
 pub(crate) const COMPARED: [&str; 7] = [WITHOUT, FIFO, WEIGHTS, AGAIN, DEFAULT, POLICY, HOST];
 
@@ -42,6 +47,8 @@ pub(crate) struct Setting {
     pub(crate) disk: String,
     pub(crate) capacity_mib: u64,
     pub(crate) boot_s: f64,
+    /// Number of boots of the host that were repeated.
+    pub(crate) boot_retries: usize,
 }
 
 /// A container's figures.
@@ -86,6 +93,7 @@ impl Outcome {
                 disk: describe(DISK),
                 capacity_mib: CAPACITY_MIB,
                 boot_s: lab.boot_time().as_secs_f64(),
+                boot_retries: lab.retries(),
             },
             containers,
             targets,
@@ -202,19 +210,28 @@ fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target>
     let factors = others.map(|other| (other.factor(DEFAULT, FIFO), &other.name));
     let least = factors.min_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
     let (by, name) = least.map_or((None, "none"), |(by, name)| (by, name.as_str()));
+    let rate = |phase| find(containers, "web").and_then(|web| web.figures(phase));
+    let rates = [FIFO, AGAIN].map(|phase| {
+        rate(phase).map_or("none".to_owned(), |figures| {
+            format!("{:.0}", figures.operations_per_s)
+        })
+    });
+    let fifo = format!("one FIFO: {} requests/s", rates.join(" and "));
     let mut targets = vec![
         Target::at_least(
             "web server's requests, weights alone over one FIFO for all",
             3.0,
             web(WEIGHTS, FIFO),
             "x",
-        ),
+        )
+        .detail(fifo.clone()),
         Target::at_least(
             "web server's requests, DoubleDecker over one FIFO for all",
             5.0,
             web(DEFAULT, FIFO),
             "x",
-        ),
+        )
+        .detail(fifo),
         Target::at_least(
             "web server's requests, DoubleDecker over memory of guests",
             2.0,
@@ -223,7 +240,8 @@ fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target>
         ),
         Target::at_least(
             "other containers' requests, the least, over one FIFO for all",
-            0.9,
+            // 0.99 and 1.00 were seen, of containers that ask at a fixed rate.
+            0.95,
             by,
             "x",
         )
@@ -237,7 +255,30 @@ fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target>
             "%",
         ));
     }
+    targets.push(Target::at_most(
+        "web server's requests, the largest change at the end of a compared phase",
+        MAX_CHANGE,
+        change(recording),
+        "%",
+    ));
     targets
+}
+
+/// Returns the largest change of the web server's requests from the last but one to the last period
+/// of a compared phase, in percent. A phase that is too short for both has no such change.
+fn change(recording: &Recording) -> Option<f64> {
+    let web = recording.container("web")?;
+    let of_phase = |name| {
+        let phase = recording.phase(name)?;
+        let (from, to) = (phase.to - SETTLED_S, phase.to);
+        let before = from - SETTLED_S;
+        let rate = |window| web.over(window).operations_per_s;
+        let (then, now) = (rate((before, from)), rate((from, to)));
+        let is_measured = before >= phase.from && then > 0.0;
+        is_measured.then(|| (now / then - 1.0).abs() * 100.0)
+    };
+    let changes: Option<Vec<f64>> = JUDGED.into_iter().map(of_phase).collect();
+    changes?.into_iter().reduce(f64::max)
 }
 
 /// Returns the deviation of VMs from their shares at the end of a phase, in percent, if all of them
@@ -293,6 +334,7 @@ pub(crate) fn sample() -> Outcome {
             disk: describe(DISK),
             capacity_mib: CAPACITY_MIB,
             boot_s: 9.0,
+            boot_retries: 0,
         },
         targets: targets(&containers, &recording),
         containers,
@@ -305,7 +347,10 @@ pub(crate) fn sample() -> Outcome {
 mod tests {
     use std::fs;
 
+    use ddload::Interval;
+
     use super::*;
+    use crate::recording::Work;
 
     #[test]
     fn results_compare_phases() {
@@ -314,11 +359,39 @@ mod tests {
         assert_eq!(web.factor(WEIGHTS, FIFO), Some(2.0));
         assert_eq!(web.factor(DEFAULT, FIFO), Some(10.0));
         assert_eq!(web.speedup, web.factor(HOST, WITHOUT));
-        assert_eq!(outcome.targets().len(), 7);
+        assert_eq!(outcome.targets().len(), 8);
         let missed = |outcome: &[Target]| outcome.iter().filter(|one| !one.met).count();
         assert_eq!(missed(&outcome.targets()[..5]), 1, "weights alone");
         let nothing = targets(&[], &Recording::default());
         assert_eq!(missed(&nothing), nothing.len());
+    }
+
+    #[test]
+    fn phases_that_go_on_changing_are_seen() {
+        let mut recording = crate::recording::sample();
+        // The phases of the sample are too short for two periods.
+        assert_eq!(change(&recording), None);
+        for (number, phase) in (0_u32..).zip(&mut recording.phases) {
+            (phase.from, phase.to) = (f64::from(20 * number), f64::from(20 * number + 20));
+        }
+        let web = &mut recording.containers[0];
+        web.work = (1..=140)
+            .map(|second| Work {
+                at: f64::from(second),
+                interval: Interval {
+                    operations: 100,
+                    ..web.work[0].interval.clone()
+                },
+            })
+            .collect();
+        assert_eq!(change(&recording), Some(0.0));
+        // The last eight seconds of the second phase.
+        for work in &mut recording.containers[0].work[32..40] {
+            work.interval.operations = 150;
+        }
+        assert_eq!(change(&recording), Some(50.0));
+        recording.phases.remove(3);
+        assert_eq!(change(&recording), None);
     }
 
     #[test]

@@ -87,7 +87,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             // The amount depends on the pages that a VM has at that moment, which differ by a
             // batch.
             "crowd: pages left to VMs by a host short of memory, largest relative to smallest",
-            1.5,
+            // It was 1.05 in three runs.
+            1.2,
             spread(&short),
             "",
         ),
@@ -100,7 +101,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::at_most(
             "crowd: time until 200 VMs that have ended are forgotten",
-            host.at_its_pace(1.0),
+            // It was at most 0.04 s; the machines of tests differ by a factor of three.
+            host.at_its_pace(0.3),
             ended.as_secs_f64(),
             "s",
         ),

@@ -86,17 +86,16 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let unclean = clean.iter().filter(|(_, provoked)| !provoked.passed());
     let unclean: Vec<&str> = unclean.map(|(name, _)| *name).collect();
     let without = |what: &str, names: &[&str]| {
-        let name = format!("mutations: {what} ({})", names.join(", "));
-        Target::none(name, names.len())
+        let target = Target::none(format!("mutations: {what}"), names.len());
+        target.detail(format!("{names:?}, {} mutations", mutations.len()))
     };
     let of = |outcome: Outcome| -> Vec<&str> {
         let found = verdicts.iter().filter(|one| one.outcome == outcome);
         found.map(|one| one.mutation).collect()
     };
-    let all = mutations.len();
     Ok(vec![
         without("scenarios that fail with the unchanged modules", &unclean),
-        without(&format!("not noticed, of {all}"), &of(Outcome::Unnoticed)),
+        without("mutations not noticed", &of(Outcome::Unnoticed)),
         without(
             "mutations whose scenario fails for another reason",
             &of(Outcome::Otherwise),

@@ -143,12 +143,13 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     let loop_mib = (LOOP >> 20) as f64;
     Ok(vec![
         // The guest itself keeps most of the pages for most of a round, and puts them shortly
-        // before they are read.
-        Target::at_most(hits("fifo"), 5.0, fifo.hits, "%"),
-        // All pages were put, and all of them were evicted before they were read again.
+        // before they are read. No read was a hit.
+        Target::at_most(hits("fifo"), 2.0, fifo.hits, "%"),
+        // All pages were put, and all of them were evicted before they were read again. None was
+        // requested; a mutation that sends no notices makes it nearly all.
         Target::at_most(
             "policies: reads of a loop that request evicted pages",
-            2.0,
+            1.0,
             fifo.vain,
             "%",
         ),
@@ -186,13 +187,18 @@ fn scans(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
         let counted = hot_and_scan(guest, meter, policy)?;
         targets.push(Target::at_most(
             format!("policies: puts per hit beside a scan, {policy} relative to fifo"),
-            50.0,
+            // It was 7 % with both policies.
+            20.0,
             costs(&counted) * 100.0 / costs(&fifo).max(f64::MIN_POSITIVE),
             "%",
         ));
+        // The share has room for the hot set, which is read in each round. All of it was hit, and
+        // some pages of the scan that were read ahead.
+        let hot = (ROUNDS - FIRST_ROUNDS) * pages(HOT);
+        let least = (hot * 3 / 4).max(fifo.get_hits);
         targets.push(Target::at_least(
             format!("policies: hits beside a scan with {policy}"),
-            fifo.get_hits as f64,
+            least as f64,
             counted.get_hits as f64,
             "",
         ));
@@ -210,7 +216,8 @@ fn throttled(guest: &Guest, meter: &Meter<'_>) -> Result<Target> {
     let counted = meter.measure(|| read(guest, "scan", 0, all))?.counters;
     Ok(Target::at_least(
         "policies: pages of a scan that are not put, because puts had no hits",
-        10.0,
+        // A third of them in a run; none if the throttle is ignored.
+        20.0,
         percent(counted.put_skipped_throttle, pages(all)),
         "%",
     ))

@@ -122,25 +122,28 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         rescued,
         Target::at_most(
             "scarce: difference between the parts of their pages that equal VMs kept",
-            5.0,
+            // It was 0.8, as for containers.
+            3.0,
             kept.spread(&kept.vms),
             "points",
         ),
         Target::at_most(
             "scarce: difference between the parts of their pages that equal containers kept",
-            10.0,
+            4.0,
             kept.spread(&kept.containers),
             "points",
         ),
         Target::at_least(
             "scarce: part of its entitlement that an idle VM holds while others put",
-            95.0,
+            // At least 99.8 % was seen.
+            98.0,
             percent(own, due),
             "%",
         ),
         Target::at_least(
             "scarce: part of the puts that were stored while memory was short",
-            90.0,
+            // At least 99.9 % were stored.
+            98.0,
             percent(puts.put_stored, puts.put_offered),
             "%",
         ),
@@ -154,7 +157,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::at_most(
             "scarce: part of the capacity that the host could spare",
-            50.0,
+            // An eighth was seen. Otherwise the host was not short.
+            25.0,
             percent(status.limit_pages, status.capacity_pages),
             "%",
         ),

@@ -35,17 +35,18 @@ const CAPACITY_MIB: u64 = 48;
 /// Size of each reader's file, which is larger than the tier.
 const WANTED: u64 = 64 << 20;
 /// Maximum deviation of a share at any moment, in percent of the entitlement. For the smallest one
-/// a batch of evictions is one percent, and so are the pages that a reader takes out at a time.
-const OFF: f64 = 5.0;
+/// a batch of evictions is one percent, and so are the pages that a reader takes out at a time:
+/// together two percent. At most 1.03 was seen.
+const OFF: f64 = 3.0;
 /// Maximum deviation on average over some seconds. It was at most 0.6.
 const MEAN_OFF: f64 = 1.0;
 /// Maximum time in seconds until shares follow new weights, by the host's clock. Under emulation it
 /// took at most 1.5 s; on a real processor memory moves many times as fast.
-const SOON: f64 = 3.0;
+const SOON: f64 = 2.5;
 const SOON_KVM: f64 = 2.0;
 /// Maximum time in seconds until a newcomer that reads has its share. It has to fill its own memory
-/// first.
-const NEWCOMER_SOON: f64 = 30.0;
+/// first. It took at most 3.7 s; the machines of tests differ by a factor of three.
+const NEWCOMER_SOON: f64 = 12.0;
 /// Data that an idle peer reads before it becomes idle: more than its memory, and less than its
 /// share.
 const IDLE_READS_MIB: u64 = 20;
@@ -143,7 +144,8 @@ fn lent(host: &Machine, who: &str, peers: Peers) -> Result<[Target; 2]> {
     Ok([
         Target::at_least(
             format!("shares: part that a busy {who} uses of the memory that an idle one leaves"),
-            95.0,
+            // A tier is full from 98 % on. All of the memory was used in each run.
+            98.0,
             percent(busy, capacity.saturating_sub(idle)),
             "%",
         ),

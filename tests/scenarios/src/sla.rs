@@ -76,7 +76,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     let mut targets = vec![Target::at_most(
         "sla: intervals until all targets are met",
-        // The longest measured time was 3.5 intervals.
+        // The longest measured time was 4.2 intervals.
         6.0,
         intervals,
         "",

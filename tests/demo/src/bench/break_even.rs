@@ -29,18 +29,18 @@ pub(crate) enum Crossing {
 }
 
 impl BreakEven {
-    /// Computes the result from the measurements of the sweep, or returns `None` if there was none.
+    /// Computes the result from the measurements of the sweep, or returns `None` if there was none,
+    /// or if a speed has no figure of the other way.
     pub(crate) fn new(measured: &[Measured], stage: &str, against: Way) -> Option<Self> {
         let of = |way| {
             let own = measured.iter();
             own.filter(move |one| one.stage == stage && one.way == way)
         };
-        let mut factors: Vec<(u64, f64)> = of(Way::DoubleDecker)
-            .filter_map(|ours| {
-                let theirs = of(against).find(|one| one.disk_iops == ours.disk_iops)?;
-                Some((ours.disk_iops, ours.over(theirs)?))
-            })
-            .collect();
+        let factors = of(Way::DoubleDecker).map(|ours| {
+            let theirs = of(against).find(|one| one.disk_iops == ours.disk_iops)?;
+            Some((ours.disk_iops, ours.over(theirs)?))
+        });
+        let mut factors: Vec<(u64, f64)> = factors.collect::<Option<_>>()?;
         factors.sort_by_key(|point| point.0);
         (factors.len() > 1).then(|| Self {
             against,
@@ -137,5 +137,9 @@ mod tests {
             even.describe()
         );
         assert!(BreakEven::new(&measured, "b", Way::Guests).is_none());
+        // A speed without a figure of the other way does not shorten the sweep.
+        let mut more = measured.to_vec();
+        more.push(sample(Way::DoubleDecker, "a", 100, &[1.0]));
+        assert!(BreakEven::new(&more, "a", Way::Guests).is_none());
     }
 }

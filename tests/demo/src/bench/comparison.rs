@@ -5,7 +5,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use anyhow::Result;
-use ddlab::{LabConfig, Target, report};
+use ddlab::{Lab, Target, report};
 use serde::Serialize;
 
 use super::{
@@ -20,6 +20,10 @@ use crate::{
     report as pages, table,
 };
 
+/// Windows that may be measured again, in percent of all windows. Beyond that the machine is too
+/// busy for a comparison.
+const MAX_AGAIN_PERCENT: f64 = 50.0;
+
 /// Ways compared.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
@@ -27,13 +31,16 @@ pub struct Comparison {
     pub(crate) accelerator: String,
     pub(crate) disk: String,
     pub(crate) memory_mib: u64,
+    /// Number of boots of the host that were repeated.
+    boot_retries: usize,
     pub(crate) measured: Vec<Measured>,
     pub(crate) break_even: Vec<BreakEven>,
     targets: Vec<Target>,
 }
 
 impl Comparison {
-    pub(crate) fn new(config: &LabConfig, workloads: &[Workload], measured: Vec<Measured>) -> Self {
+    pub(crate) fn new(lab: &Lab, workloads: &[Workload], measured: Vec<Measured>) -> Self {
+        let config = lab.config();
         let stage = Workload::One.stages(Way::DoubleDecker)[0].name;
         let others = Way::ALL.into_iter().filter(|way| *way != Way::DoubleDecker);
         let break_even: Vec<_> = others
@@ -44,6 +51,7 @@ impl Comparison {
             accelerator: config.accel.to_string(),
             disk: describe(DISK),
             memory_mib: MEMORY_MIB,
+            boot_retries: lab.retries(),
             targets: targets(workloads, &measured, &break_even),
             measured,
             break_even,
@@ -202,8 +210,25 @@ fn targets(workloads: &[Workload], measured: &[Measured], break_even: &[BreakEve
             "x",
         ));
     }
-    targets.push(quiet(measured));
+    targets.extend([quiet(measured), repeated(measured)]);
     targets
+}
+
+/// Returns the target for windows that were measured again because the host was starved.
+fn repeated(measured: &[Measured]) -> Target {
+    let windows = measured.len();
+    let again: usize = measured.iter().map(|one| one.tries.saturating_sub(1)).sum();
+    let part = (windows > 0).then(|| 100.0 * again as f64 / windows as f64);
+    let cold = measured.iter().filter(|one| !one.warm).count();
+    Target::at_most(
+        "windows that were measured again because the host waited for a processor, of all",
+        MAX_AGAIN_PERCENT,
+        part,
+        "%",
+    )
+    .detail(format!(
+        "{again} for {windows} windows, of which {cold} began before the caches were warm"
+    ))
 }
 
 /// Returns the target for the host's own wait for a processor during measurements.
@@ -245,6 +270,7 @@ pub(super) fn sample() -> Comparison {
         accelerator: "tcg".to_owned(),
         disk: describe(DISK),
         memory_mib: MEMORY_MIB,
+        boot_retries: 0,
         targets: targets(SAMPLED, &measured, &break_even),
         measured,
         break_even,
@@ -266,7 +292,7 @@ mod tests {
     fn goals_name_stage_and_way() {
         let comparison = sample();
         let names: Vec<_> = comparison.targets().iter().map(|one| &one.name).collect();
-        assert_eq!(names.len(), 10, "{names:?}");
+        assert_eq!(names.len(), 11, "{names:?}");
         assert!(comparison.targets()[..8].iter().all(|target| target.met));
         assert!(!comparison.targets()[8].met);
         let factor = comparison.factor("one container", Way::DoubleDecker, Way::PageCache);
@@ -282,13 +308,33 @@ mod tests {
             let missed = targets.iter().filter(|one| one.measured == "not measured");
             (targets.len(), missed.filter(|one| !one.met).count())
         };
-        assert_eq!(missed(&Workload::ALL, &[]), (12, 12));
-        assert_eq!(missed(&[Workload::Mix], &[]), (3, 3));
+        assert_eq!(missed(&Workload::ALL, &[]), (13, 13));
+        assert_eq!(missed(&[Workload::Mix], &[]), (4, 4));
         // Two goals of the mix, and the sweep, which is passed separately.
-        assert_eq!(missed(&Workload::ALL, &all.measured), (12, 3));
+        assert_eq!(missed(&Workload::ALL, &all.measured), (13, 3));
         let fewer = all.measured.iter().filter(|one| one.way != Way::Fifo);
         let fewer: Vec<Measured> = fewer.cloned().collect();
-        assert_eq!(missed(&[Workload::Peaks], &fewer), (7, 2));
+        assert_eq!(missed(&[Workload::Peaks], &fewer), (8, 2));
+    }
+
+    #[test]
+    fn repeated_windows_are_counted() {
+        let mut measured = [(); 4].map(|()| measured_sample(Way::Fifo, "a", 50, &[1.0]));
+        let of = |measured: &[Measured]| {
+            let target = repeated(measured);
+            (target.measured, target.met)
+        };
+        assert_eq!(of(&measured), ("0 %".to_owned(), true));
+        measured[0].tries = 3;
+        assert_eq!(of(&measured), ("50 %".to_owned(), true));
+        measured[1].tries = 2;
+        measured[1].warm = false;
+        assert_eq!(of(&measured), ("75 %".to_owned(), false));
+        let detail = repeated(&measured).detail.unwrap();
+        assert_eq!(
+            detail,
+            "3 for 4 windows, of which 1 began before the caches were warm"
+        );
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub(crate) struct Measured {
     pub(crate) disk_iops: u64,
     /// Whether the disk is the usual one, and not one of the sweep.
     pub(crate) usual: bool,
+    /// Whether the caches were full and misses were steady before the stage was measured.
+    pub(crate) warm: bool,
+    /// Number of windows that were measured, of which the least starved one counts.
+    pub(crate) tries: usize,
     pub(crate) containers: Vec<Rate>,
     #[serde(flatten)]
     pub(crate) cost: Cost,
@@ -72,6 +76,10 @@ pub(crate) struct Window {
     /// Start and end in the recording's time.
     pub(crate) span: (f64, f64),
     pub(crate) spent: Spent,
+    /// Whether the caches were warm.
+    pub(crate) warm: bool,
+    /// Number of windows of which this one was chosen.
+    pub(crate) tries: usize,
     /// Time for which the host had no processor.
     pub(crate) starved: Duration,
     pub(crate) held_bytes: Option<u64>,
@@ -80,6 +88,16 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Returns the window in which the host waited least for a processor, whatever the figures are.
+    pub(super) fn least_starved(windows: Vec<Self>) -> Self {
+        let tries = windows.len();
+        let least = windows.into_iter().min_by_key(|window| window.starved);
+        Self {
+            tries,
+            ..least.expect("a window is measured at least once")
+        }
+    }
+
     /// Returns the throughput of the containers.
     pub(crate) fn rates(&self, recording: &Recording) -> Vec<Rate> {
         let rate = |track: &ContainerTrack| {
@@ -137,8 +155,13 @@ impl Measured {
             "" => self.stage.to_owned(),
             variant => format!("{}, {variant}", self.stage),
         };
+        let cold = if self.warm { "" } else { "; not warm" };
+        let again = match self.tries {
+            1 => String::new(),
+            tries => format!("; the least starved of {tries} windows"),
+        };
         format!(
-            "{stage}, {} IOPS: {} requests/s; {:.2} of {:.2} MiB/s from disk",
+            "{stage}, {} IOPS: {} requests/s; {:.2} of {:.2} MiB/s from disk{cold}{again}",
             self.disk_iops,
             rates.join(", "),
             cost.disk_mib_per_s,
@@ -191,6 +214,8 @@ pub(super) fn sample(way: Way, stage: &'static str, disk_iops: u64, rates: &[f64
         way,
         disk_iops,
         usual: true,
+        warm: true,
+        tries: 1,
         containers: (0..)
             .zip(rates)
             .map(|(number, &operations_per_s)| Rate {
@@ -218,6 +243,32 @@ mod tests {
         let idle = sample(Way::Fifo, "a", 50, &[0.0, 20.0]);
         assert_eq!(one.over(&idle), None);
         assert_eq!(one.over(&sample(Way::Fifo, "a", 50, &[1.0])), None);
+    }
+
+    #[test]
+    fn the_chosen_window_tells_how_many_there_were() {
+        let window = |starved, at| Window {
+            disk: Throttle::NONE,
+            usual: true,
+            span: (at, at + 1.0),
+            spent: Spent {
+                seconds: 1.0,
+                counters: Counters::default(),
+            },
+            warm: true,
+            tries: 1,
+            starved: Duration::from_millis(starved),
+            held_bytes: None,
+            beside_bytes: 0,
+        };
+        let chosen = |starved: &[u64]| {
+            let windows = (0..).zip(starved);
+            let windows = windows.map(|(at, starved)| window(*starved, f64::from(at)));
+            let chosen = Window::least_starved(windows.collect());
+            (chosen.span.0, chosen.tries)
+        };
+        assert_eq!(chosen(&[100]), (0.0, 1));
+        assert_eq!(chosen(&[400, 200, 300]), (1.0, 3));
     }
 
     #[test]
@@ -259,6 +310,8 @@ mod tests {
                     cpu_s: 1.024,
                 },
             },
+            warm: true,
+            tries: 1,
             starved: Duration::from_millis(500),
             held_bytes: Some(3 << 20),
             beside_bytes: 1 << 20,

@@ -124,6 +124,8 @@ impl Trial<'_> {
                 way: self.way,
                 disk_iops: window.disk.iops.unwrap_or(0),
                 usual: window.usual,
+                warm: window.warm,
+                tries: window.tries,
                 containers: window.rates(&recording),
                 cost: window.cost(&recording),
             }));
@@ -147,7 +149,7 @@ impl Trial<'_> {
         for vm in self.busy(stage) {
             recorder.join(vm.start_loads(&[])?);
         }
-        self.warm(stage, &mut recorder)?;
+        let warm = self.warm(stage, &mut recorder)?;
         self.bound()?;
         let mut windows = vec![self.measure(stage, &mut recorder, DISK)?];
         for iops in SWEEP.into_iter().filter(|_| stage.sweep) {
@@ -157,11 +159,15 @@ impl Trial<'_> {
             };
             windows.push(self.measure(stage, &mut recorder, disk)?);
         }
+        for window in &mut windows {
+            window.warm = warm;
+        }
         Ok((windows, recorder.finish()?))
     }
 
-    /// Waits until the caches are full and the rate of misses is stable.
-    fn warm(&self, stage: &Stage, recorder: &mut Recorder) -> Result<()> {
+    /// Waits until the caches are full and the rate of misses is stable. Returns whether they were
+    /// in time.
+    fn warm(&self, stage: &Stage, recorder: &mut Recorder) -> Result<bool> {
         let start = recorder.now();
         let mut warmth = Warmth::new(self.room(stage));
         while recorder.now() - start < MAX_WARM_S {
@@ -169,14 +175,14 @@ impl Trial<'_> {
             let disk = self.meter.read()?.disk_bytes();
             let requested = recorder.bytes_read();
             if warmth.note(self.held(stage)?, disk, requested) {
-                break;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Measures on a disk. If the host was starved the measurement is repeated a few times at most,
-    /// and the least starved window counts.
+    /// and the least starved window counts. How many there were is a part of the result.
     fn measure(&self, stage: &Stage, recorder: &mut Recorder, disk: Throttle) -> Result<Window> {
         let (settle, measure) = match disk == DISK {
             true => (SETTLE_S, MEASURE_S),
@@ -184,17 +190,13 @@ impl Trial<'_> {
         };
         self.throttle(disk)?;
         recorder.record(settle)?;
-        let mut best = self.window(stage, recorder, disk, measure)?;
-        for _ in 1..TRIES {
-            if best.starved_percent() <= MAX_STARVED_PERCENT {
-                break;
-            }
-            let again = self.window(stage, recorder, disk, measure)?;
-            if again.starved < best.starved {
-                best = again;
-            }
+        let mut windows = vec![self.window(stage, recorder, disk, measure)?];
+        while windows.len() < TRIES
+            && windows[windows.len() - 1].starved_percent() > MAX_STARVED_PERCENT
+        {
+            windows.push(self.window(stage, recorder, disk, measure)?);
         }
-        Ok(best)
+        Ok(Window::least_starved(windows))
     }
 
     fn window(
@@ -218,6 +220,8 @@ impl Trial<'_> {
             usual: disk == DISK,
             span: (from, to),
             spent: after - before,
+            warm: false,
+            tries: 1,
             starved: self.lab.starved().saturating_sub(starved),
             held_bytes,
             beside_bytes,

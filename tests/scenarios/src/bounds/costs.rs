@@ -53,7 +53,8 @@ pub(super) fn requests(guest: &Guest, disk: &Disk, file: &str) -> Result<u64> {
 pub(super) fn sequential(alone: u64, with: u64) -> Target {
     Target::at_most(
         "bounds: requests of a sequential cold read, relative to those without the module",
-        1.2,
+        // Between 0.97 and 0.99 in four runs.
+        1.1,
         ratio(with, alone),
         "×",
     )
@@ -105,7 +106,8 @@ pub(super) fn journalled(guest: &Guest, disk: &Disk) -> Result<Target> {
     guest.exec_ok(["umount", "/journal"])?;
     Ok(Target::at_most(
         format!("bounds: names looked up while {FILES} uncached files were read"),
-        20.0,
+        // Three in each of four runs.
+        10.0,
         names as f64,
         "",
     ))
@@ -128,7 +130,8 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
     let counted = ddctl::counters(guest)? - before;
     Ok(Target::at_most(
         format!("bounds: searches of the map for {WRITES} writes to a page"),
-        WRITES as f64 / 4.0,
+        // Two in each of four runs, and some more if the page is written back in between.
+        WRITES as f64 / 50.0,
         counted.changes as f64,
         "",
     ))

@@ -144,7 +144,7 @@ const RULES: [Rule; 24] = [
     },
 ];
 /// Minimum number of pages that the steps put.
-const PAGES: u64 = 3000;
+const PAGES: u64 = 12_000;
 
 /// Tests all rules. No other task uses the filesystems.
 pub(super) fn hold(guest: &Guest) -> Result<Vec<Target>> {

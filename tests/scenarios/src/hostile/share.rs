@@ -14,12 +14,16 @@ use crate::{
 const LOOKS: usize = 8;
 /// Percentage of its share from which on the victim counts as having reached it.
 const ALL: f64 = 95.0;
-/// Percentage that the victim must have at 95 of 100 looks from then on. A batch of 512 pages is
-/// 5.6 % of its share here, and pages that it reads leave the tier before others come; 93.0 was
-/// seen.
+/// Percentage that the victim must have at 95 of 100 looks from then on; 91.7 was seen. Pages that
+/// it reads leave the tier before it puts others. A batch of evictions is only 0.4 % of its share.
 const MOSTLY: f64 = 90.0;
-/// Percentage that it must have at any moment: two batches less; 91.6 was seen.
+/// Percentage that it must have at any moment; 88.7 was seen.
 const LEAST: f64 = 88.0;
+/// The bounds beside an attacker that fills its share.
+pub(super) const BESIDE_PUTS: [f64; 2] = [LEAST, MOSTLY];
+/// The bounds beside an attacker with many pools, which cannot fill its share, so that the victim
+/// uses a part of it: in three runs the victim had 102.8 % or more.
+pub(super) const BESIDE_POOLS: [f64; 2] = [97.0; 2];
 
 /// The victim's part of its entitlement in percent, at each look.
 #[derive(Default)]
@@ -61,7 +65,8 @@ impl Shares {
             .map_or(0.0, |part| *part)
     }
 
-    pub(super) fn targets(&self, kind: &str) -> [Target; 3] {
+    /// Returns the targets with these bounds, for all looks and for 95 of 100.
+    pub(super) fn targets(&self, kind: &str, [least, mostly]: [f64; 2]) -> [Target; 3] {
         let all = self.before + self.since.len();
         [
             Target::at_least(
@@ -73,13 +78,13 @@ impl Shares {
             .detail(format!("{} of {all} before", self.before)),
             Target::at_least(
                 format!("{kind}: smallest part of its entitlement that the victim had since"),
-                LEAST,
+                least,
                 self.percentile(0),
                 "%",
             ),
             Target::at_least(
                 format!("{kind}: part that the victim had at 95 of 100 looks"),
-                MOSTLY,
+                mostly,
                 self.percentile(5),
                 "%",
             ),
@@ -94,7 +99,7 @@ mod tests {
     fn met(parts: &[f64]) -> [bool; 3] {
         let mut shares = Shares::default();
         parts.iter().for_each(|part| shares.add(*part));
-        shares.targets("").map(|target| target.met)
+        shares.targets("", BESIDE_PUTS).map(|target| target.met)
     }
 
     #[test]

@@ -158,7 +158,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             percent(hits, asked),
             "%",
         ),
-        Target::some("hybrid: pages promoted", promoted),
+        // Half of the least of twelve runs, three of which were on kernels that check themselves.
+        Target::at_least("hybrid: pages promoted", 2240.0, promoted as f64, ""),
         Target::at_least(
             "hybrid: pages that moved with their container to the SSD tier",
             moved_least,
