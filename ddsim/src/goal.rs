@@ -12,8 +12,8 @@ const LEAST: f64 = 0.99;
 const MORE_HITS: f64 = 1.5;
 /// Maximum ratio of its puts per hit to FIFO's on a trace.
 const FEWER_PUTS: f64 = 0.5;
-/// Least fraction of Belady's hits on a loop that does not fit. It is 0.90; the same source gives the
-/// same figure.
+/// Least fraction of Belady's hits on a loop that does not fit. It is 0.90; the same source gives
+/// the same figure.
 const OF_LOOP: f64 = 0.85;
 
 /// A goal and its result, in the format of all results of this project.

@@ -20,7 +20,8 @@ use crate::{
 /// Seconds at the end of a phase over which it is judged.
 pub(crate) const SETTLED_S: f64 = 8.0;
 /// Maximum change of the web server's requests from the period before to that one, in percent. A
-/// phase in which they change more has not settled. At most 14 % were seen, of 20 requests a second.
+/// phase in which they change more has not settled. At most 14 % were seen, of 20 requests a
+/// second.
 const MAX_CHANGE: f64 = 25.0;
 /// Phases whose requests are compared by the promises.
 const JUDGED: [&str; 5] = [WITHOUT, FIFO, WEIGHTS, AGAIN, DEFAULT];
