@@ -47,6 +47,7 @@ struct Run {
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Allocations,
+    Bounds,
     #[serde(rename = "csan kernel")]
     CsanKernel,
     Debug,
