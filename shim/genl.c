@@ -41,6 +41,7 @@ static const struct nla_policy dd_policy[DD_A_MAX + 1] = {
 	[DD_A_WAITING] = { .type = NLA_U32 },
 	[DD_A_SSD_ADMIT] = { .type = NLA_U32 },
 	[DD_A_RETAIN] = { .type = NLA_U32 },
+	[DD_A_INDEX_LIMIT] = { .type = NLA_U64 },
 };
 
 static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
@@ -97,6 +98,8 @@ static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
 		args->promote_free = nla_get_u64(attrs[DD_A_PROMOTE_FREE]);
 	if (attrs[DD_A_WRITE_BUDGET])
 		args->write_budget = nla_get_u64(attrs[DD_A_WRITE_BUDGET]);
+	if (attrs[DD_A_INDEX_LIMIT])
+		args->index_limit = nla_get_u64(attrs[DD_A_INDEX_LIMIT]);
 }
 
 static int dd_genl_doit(struct sk_buff *skb, struct genl_info *info)

@@ -42,7 +42,8 @@ enum {
 	DD_A_WAITING = 40,
 	DD_A_SSD_ADMIT = 41,
 	DD_A_RETAIN = 42,
-	DD_A_MAX = 42,
+	DD_A_INDEX_LIMIT = 43,
+	DD_A_MAX = 43,
 };
 
 #define DD_NAME_LEN 64
@@ -55,6 +56,7 @@ struct dd_genl_args {
 	u64 keep_free;
 	u64 promote_free;
 	u64 write_budget;
+	u64 index_limit;
 	u32 vm_id;
 	u32 pool_id;
 	u32 weight;

@@ -19,6 +19,7 @@ pub(crate) struct Args {
     keep_free: u64,
     promote_free: u64,
     write_budget: u64,
+    index_limit: u64,
     vm_id: u32,
     pool_id: u32,
     weight: u32,
@@ -59,6 +60,7 @@ impl Args {
         keep_free: u64 = KeepFree;
         promote_free: u64 = PromoteFree;
         write_budget: u64 = WriteBudget;
+        index_limit: u64 = IndexLimit;
         vm_id: u32 = VmId;
         pool_id: u32 = PoolId;
         weight: u32 = Weight;

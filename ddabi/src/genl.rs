@@ -21,8 +21,8 @@ pub const EVENTS_GROUP: &str = "events";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum HostCommand {
-    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, waiting, keep-free,
-    /// promote-free, counters, vms.
+    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, waiting, retain, keep-free,
+    /// promote-free, index-limit, counters, vms.
     Status = 1,
     /// Dump: one message for each VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement, pools,
     /// stats).
@@ -33,8 +33,8 @@ pub enum HostCommand {
     /// Dump: one message for each pool (vm-id, pool-id, name, weight, ssd-weight, store, policy,
     /// ssd-admit, stats), of one VM if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch, deadline, waiting, retain, keep-free, promote-free.
-    /// Pages beyond the capacity are evicted in the background; the reply contains their number
+    /// Set any of capacity, floor, mode, batch, deadline, waiting, retain, keep-free, promote-free,
+    /// index-limit. Pages beyond the capacity are evicted in the background; the reply contains their number
     /// (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
@@ -171,13 +171,15 @@ pub enum Attribute {
     SsdAdmit = 41,
     /// u32: 1 if the SSD tier keeps the pages that it returns, otherwise 0.
     Retain = 42,
+    /// u64: pages that the host's index may take before pages leave the SSD tier, or 0 for no limit.
+    IndexLimit = 43,
 }
 
 /// Value of an attribute that lets the module choose the number of pages.
 pub const AUTOMATIC: u64 = u64::MAX;
 
 /// The largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::Retain as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::IndexLimit as u16;
 
 /// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

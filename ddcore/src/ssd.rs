@@ -11,9 +11,11 @@
 //! - [`place`]: the places of a device as handles of the index;
 //! - [`segment`]: the life cycle of a segment;
 //! - [`health`]: the time that a read may take, and the detection of slow devices;
-//! - [`budget`]: the number of pages that may be written.
+//! - [`budget`]: the number of pages that may be written;
+//! - [`index_limit`]: the memory that the index may take.
 
 pub mod budget;
 pub mod health;
+pub mod index_limit;
 pub mod place;
 pub mod segment;

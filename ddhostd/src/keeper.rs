@@ -70,7 +70,10 @@ impl Keeper {
     /// it does not change are left to the administrator.
     pub fn reload(&mut self, config: Config) {
         let before = std::mem::replace(&mut self.config, config);
-        let ssd = |config: &Config| (config.ssd.deadline, config.ssd.wait, config.ssd.retain);
+        let ssd = |config: &Config| {
+            let ssd = &config.ssd;
+            (ssd.deadline, ssd.wait, ssd.retain, ssd.index_memory)
+        };
         self.sizes_due |= before.memory != self.config.memory;
         self.ssd_due |= ssd(&before) != ssd(&self.config);
         for known in self.vms.values_mut() {

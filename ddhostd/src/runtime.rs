@@ -453,13 +453,24 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
             return;
         }
         let ssd = &self.keeper.config().ssd;
-        let change = ConfigChange {
+        let memory = tier::memory(&self.paths.proc.join("meminfo"));
+        let index = ssd.index_memory;
+        let index = index.map(|limit| memory.map(|memory| limit.pages(memory)));
+        let change = index.transpose().map(|index_limit| ConfigChange {
             deadline: ssd.deadline.map(|ms| ms * 1000),
             waiting: ssd.wait,
             retain: ssd.retain,
+            index_limit,
             ..ConfigChange::default()
+        });
+        let done = match change {
+            Ok(change) => control
+                .configure(&change)
+                .await
+                .map_err(anyhow::Error::from),
+            Err(error) => Err(error.into()),
         };
-        match control.configure(&change).await {
+        match done {
             Ok(_) => {
                 info!("settings of the SSD tier set");
                 self.keeper.ssd_set();

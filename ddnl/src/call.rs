@@ -145,6 +145,9 @@ pub mod host {
         if let Some(pages) = change.promote_free {
             attributes = attributes.u64(Attribute::PromoteFree, pages);
         }
+        if let Some(pages) = change.index_limit {
+            attributes = attributes.u64(Attribute::IndexLimit, pages);
+        }
         if let Some(mode) = change.mode {
             attributes = attributes.u32(Attribute::Mode, mode as u32);
         }

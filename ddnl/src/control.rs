@@ -35,6 +35,8 @@ pub struct ConfigChange {
     pub keep_free: Option<u64>,
     /// Free pages above which pages are promoted, or [`AUTOMATIC`](ddabi::genl::AUTOMATIC).
     pub promote_free: Option<u64>,
+    /// Pages that the host's index may take before pages leave the SSD tier; 0 means no limit.
+    pub index_limit: Option<u64>,
 }
 
 /// A change of a VM's settings. Settings that are `None` stay unchanged.

@@ -62,6 +62,9 @@ pub struct HostStatus {
     /// Free pages above which pages of the SSD tier are promoted.
     #[serde(rename = "promote_free_pages")]
     pub promote_free: u64,
+    /// Pages that the host's index may take before pages leave the SSD tier; 0 means no limit.
+    #[serde(rename = "index_limit_pages")]
+    pub index_limit: u64,
     /// Counters of the module.
     #[serde(serialize_with = "counters::serialize")]
     #[cfg_attr(
@@ -85,6 +88,7 @@ impl HostStatus {
             batch: reply.need_u32(Attribute::Batch)?,
             keep_free: reply.need_u64(Attribute::KeepFree)?,
             promote_free: reply.need_u64(Attribute::PromoteFree)?,
+            index_limit: reply.need_u64(Attribute::IndexLimit)?,
             vms: reply.need_u32(Attribute::Vms)?,
             deadline: reply.need_u32(Attribute::Deadline)?,
             waiting: known(reply, Attribute::Waiting, Waiting::from_raw)?,

@@ -110,6 +110,7 @@ fn host_status() -> Attributes {
         .u32(Attribute::Retain, 1)
         .u64(Attribute::KeepFree, 512)
         .u64(Attribute::PromoteFree, 16_384)
+        .u64(Attribute::IndexLimit, 4096)
         .binary(
             Attribute::Counters,
             &HostCounters {

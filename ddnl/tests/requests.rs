@@ -116,6 +116,7 @@ fn requests_to_the_host() {
         retain: Some(true),
         keep_free: Some(99),
         promote_free: Some(AUTOMATIC),
+        index_limit: Some(1 << 20),
     };
     let all = [
         ("capacity", Number(1 << 40)),
@@ -127,6 +128,7 @@ fn requests_to_the_host() {
         ("waiting", Number(2)),
         ("keep-free", Number(99)),
         ("promote-free", Number(AUTOMATIC)),
+        ("index-limit", Number(1 << 20)),
     ];
     check(
         Side::Host,

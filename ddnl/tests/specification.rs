@@ -75,6 +75,7 @@ fn attributes() -> BTreeMap<String, i64> {
         Capacity Used Entitlement Floor Mode Batch Stats Counters Event Features Vms Pools FileFd
         Policy Admission Curve Limit Evicted Left SsdWeight Path Device DeviceState SsdStats
         Deadline KeepFree PromoteFree WriteBudget Waiting SsdAdmit Retain
+        IndexLimit
     })
     .into()
 }

@@ -259,6 +259,7 @@ fn ssd(mut section: Section<'_, '_, '_>) -> Ssd {
     }
     let wait = section.parsed("wait", wait);
     let retain = section.flag("retain");
+    let index_memory = section.parsed("index-memory", str::parse);
     let mut devices = Vec::new();
     if let Some(value) = section.value("device") {
         devices = listed(section.reader, value);
@@ -268,6 +269,7 @@ fn ssd(mut section: Section<'_, '_, '_>) -> Ssd {
         deadline,
         wait,
         retain,
+        index_memory,
         devices,
     }
 }
@@ -444,7 +446,7 @@ host.toml: line 13, column 1: this entry has no `weight`";
     fn the_ssd_tier_has_devices() {
         let device = |number: usize| format!("[[ssd.device]]\npath = \"/dev/mapper/{number}\"\n");
         let text = format!(
-            "[memory]\nkeep-free = \"auto\"\npromote-free = \"1%\"\n[ssd]\ndeadline-ms = 50\nwait = \"guest\"\nretain = true\n{}\
+            "[memory]\nkeep-free = \"auto\"\npromote-free = \"1%\"\n[ssd]\ndeadline-ms = 50\nwait = \"guest\"\nretain = true\nindex-memory = \"2%\"\n{}\
              write-budget = \"0.5dwpd\"\n{}",
             device(1),
             device(2)
@@ -455,13 +457,14 @@ host.toml: line 13, column 1: this entry has no `weight`";
             path: format!("/dev/mapper/{number}"),
             write_budget,
         };
-        let devices = vec![listed(8, 1, Some(Rate::Size(0.5))), listed(11, 2, None)];
+        let devices = vec![listed(9, 1, Some(Rate::Size(0.5))), listed(12, 2, None)];
         let deadline = Some(50);
         let wait = Some(Waiting::Guest);
         let ssd = Ssd {
             deadline,
             wait,
             retain: Some(true),
+            index_memory: Some("2%".parse().unwrap()),
             devices,
         };
         assert_eq!(config.ssd, ssd);
@@ -480,6 +483,7 @@ host.toml: line 13, column 1: this entry has no `weight`";
             "[ssd]\ndeadline-ms = 50\n",
             "[ssd]\nwait = \"guest\"\n",
             "[ssd]\nretain = true\n",
+            "[ssd]\nindex-memory = \"none\"\n",
         ] {
             let config = Config::parse(text, MEMORY);
             assert!(config.is_ok_and(|it| it != Config::default()), "{text}");
@@ -558,6 +562,10 @@ host.toml: line 13, column 1: this entry has no `weight`";
             (
                 "[ssd]\nretain = \"on\"\n",
                 "line 2, column 10: `retain` must be true or false",
+            ),
+            (
+                "[ssd]\nindex-memory = \"4K\"\n",
+                "line 2, column 16: `index-memory`: `4K` is less than 64KiB: write it like 4G, 2% or none",
             ),
             (
                 "[ssd]\ndevice = 1\n",

@@ -5,7 +5,7 @@
 use crate::{
     config::{Config, Weights},
     selector::{Pattern, Selector},
-    ssd::{Rate, wait_word},
+    ssd::{IndexMemory, Rate, wait_word},
     tier::Sizes,
     vmm::Vmm,
 };
@@ -159,6 +159,11 @@ impl Document {
     /// Sets whether pages that guests read stay on the devices of the SSD tier.
     pub fn set_retain(&mut self, retain: bool) -> Result<(), String> {
         self.set_ssd("retain", retain.into())
+    }
+
+    /// Sets the memory that the index may take before pages leave the SSD tier.
+    pub fn set_index_memory(&mut self, limit: IndexMemory) -> Result<(), String> {
+        self.set_ssd("index-memory", limit.to_string().into())
     }
 
     /// Sets a key of the SSD tier.

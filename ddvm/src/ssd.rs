@@ -33,6 +33,8 @@ pub struct Ssd {
     pub wait: Option<Waiting>,
     /// Whether pages that guests read stay on the devices; `None` leaves the setting as it is.
     pub retain: Option<bool>,
+    /// The memory that the index of both tiers may take; `None` leaves the setting as it is.
+    pub index_memory: Option<IndexMemory>,
     /// The devices.
     pub devices: Vec<Listed>,
 }
@@ -51,7 +53,10 @@ pub struct Listed {
 impl Ssd {
     /// Returns whether settings of all devices are given.
     pub fn has_settings(&self) -> bool {
-        self.deadline.is_some() || self.wait.is_some() || self.retain.is_some()
+        self.deadline.is_some()
+            || self.wait.is_some()
+            || self.retain.is_some()
+            || self.index_memory.is_some()
     }
 }
 
@@ -148,6 +153,59 @@ impl fmt::Display for Rate {
     }
 }
 
+/// The memory that the index of both tiers may take before pages leave the SSD tier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum IndexMemory {
+    /// It is not limited.
+    Unlimited,
+    /// This size.
+    Size(Size),
+}
+
+impl IndexMemory {
+    /// The smallest limit in pages; an index of a few pages would be evicted all the time.
+    const MIN_PAGES: u64 = 16;
+
+    /// Returns the limit in pages on a machine with `memory` bytes of memory; 0 means no limit.
+    pub fn pages(self, memory: u64) -> u64 {
+        match self {
+            Self::Unlimited => 0,
+            Self::Size(size) => size.pages(memory).max(Self::MIN_PAGES),
+        }
+    }
+}
+
+impl FromStr for IndexMemory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::Unlimited);
+        }
+        let size: Size = text.parse()?;
+        let is_small = match size {
+            Size::Bytes(bytes) => bytes < Self::MIN_PAGES * PAGE_SIZE as u64,
+            Size::Percent(percent) => percent <= 0.0,
+        };
+        match is_small {
+            true => Err(format!(
+                "`{text}` is less than 64KiB: write it like 4G, 2% or none"
+            )),
+            false => Ok(Self::Size(size)),
+        }
+    }
+}
+
+/// Writes it so that it reads back as the same limit.
+impl fmt::Display for IndexMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("none"),
+            Self::Size(size) => write!(f, "{size}"),
+        }
+    }
+}
+
 /// Returns whether the beginning of a device is not all zeroes.
 ///
 /// A device that the module used passes: the module writes neither to its beginning nor to its end.
@@ -185,6 +243,27 @@ mod tests {
         assert_eq!(Rate::Bytes(1).pages(1000), 1);
         // 1 TiB a day.
         assert_eq!(Rate::Size(1.0).pages(1 << 28), 3106);
+    }
+
+    #[test]
+    fn limits_of_the_index_are_read_as_people_write_them() {
+        const MEMORY: u64 = 64 << 30;
+        let limit = |text: &str| text.parse::<IndexMemory>();
+        for (text, written, pages) in [
+            ("none", "none", 0),
+            ("4G", "4GiB", 1 << 20),
+            ("64K", "64KiB", 16),
+            ("25%", "25%", 4 << 20),
+            ("0.00001%", "0.00001%", 16),
+        ] {
+            let read = limit(text).unwrap();
+            assert_eq!(read.pages(MEMORY), pages, "{text}");
+            assert_eq!(read.to_string(), written);
+            assert_eq!(limit(written), Ok(read));
+        }
+        for wrong in ["0", "0%", "63K", "4", "much", "auto"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -34,6 +34,10 @@ const STEP: u64 = 1 << 14;
 /// Valid deadlines: microseconds that a get may wait for a device.
 const DEADLINES: core::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 
+/// Minimum of the limit of the index in pages. An index of a few pages would be evicted all the
+/// time.
+const MIN_INDEX: u64 = 16;
+
 /// The handlers of the family.
 struct HostControl;
 
@@ -79,6 +83,7 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::Vms, host.vm_count() as u32)?;
     reply.put_u64(Attribute::KeepFree, tier.reserve_pages())?;
     reply.put_u64(Attribute::PromoteFree, tier.vacancy())?;
+    reply.put_u64(Attribute::IndexLimit, host.ssd.index_limit())?;
     reply.put_u32(Attribute::Deadline, host.ssd.deadline_us() as u32)?;
     reply.put_u32(Attribute::Waiting, host.ssd.waiting() as u32)?;
     reply.put_u32(Attribute::Retain, host.ssd.retains().into())?;
@@ -195,6 +200,15 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     if args.keep_free().is_some_and(is_too_much) {
         return Err(reply.explain(c"at most half of the capacity can be kept free", ERANGE));
     }
+    if args
+        .index_limit()
+        .is_some_and(|pages| pages > 0 && pages < MIN_INDEX)
+    {
+        return Err(reply.explain(
+            c"the limit of the index must be 0 or at least 16 pages",
+            ERANGE,
+        ));
+    }
     if let Some(mode) = mode {
         host.set_mode(mode);
     }
@@ -206,6 +220,9 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     if let Some(pages) = args.promote_free() {
         tier.set_vacancy(pages);
+    }
+    if let Some(pages) = args.index_limit() {
+        host.ssd.set_index_limit(pages);
     }
     if let Some(us) = args.deadline() {
         host.ssd.set_deadline_us(us.into());

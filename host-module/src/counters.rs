@@ -5,6 +5,7 @@
 use crate::stripe::{self, STRIPES};
 use ddabi::counters::HostCounters;
 use ddabi::pool::{histogram_bucket, Histogram, HISTOGRAM_BUCKETS};
+use ddabi::PAGE_SIZE;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
 /// A counter, or a gauge that also falls.
@@ -122,6 +123,11 @@ macro_rules! totals {
 
 /// The counters of the module.
 static TOTALS: Striped<Totals> = Striped([const { Stripe(Totals::new()) }; STRIPES]);
+
+/// Returns the memory of the index in pages.
+pub(crate) fn index_pages() -> u64 {
+    TOTALS.sum(|totals| &totals.index_bytes) / PAGE_SIZE as u64
+}
 
 /// Returns the counters that the current processor adds to.
 pub(crate) fn totals() -> &'static Totals {

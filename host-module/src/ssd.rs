@@ -19,6 +19,7 @@ pub(crate) mod table;
 pub(crate) mod write;
 pub(crate) mod writer;
 
+use crate::counters;
 use crate::ffi::queue::Single;
 use crate::ffi::tracepoints;
 use crate::memory::gfp_nowarn;
@@ -32,6 +33,7 @@ use crate::tier::page::Page;
 use ddabi::request::Run;
 use ddabi::ssd::{DeviceState, Waiting};
 use ddcore::host::standing::Standing;
+use ddcore::ssd::index_limit::IndexLimit;
 use ddcore::ssd::place::{Place, MAX_DEVICES};
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -46,6 +48,9 @@ const STEP: usize = 32;
 
 /// Milliseconds between two searches for segments that are not full and can be written.
 const HURRY_MS: u64 = 50;
+
+/// Milliseconds between two evictions because the limit of the index is near.
+const INDEX_MS: u64 = 10;
 
 /// Time that a get may wait for a device, in microseconds, until the administrator sets another
 /// one.
@@ -71,6 +76,10 @@ pub(crate) struct Ssd {
     hurry_due: Atomic<u64>,
     /// Eviction of segments.
     reclaiming: Single,
+    index_limit: IndexLimit<Number>,
+    /// Time from which segments may be evicted again because the limit of the index is near, in
+    /// milliseconds.
+    index_due: Atomic<u64>,
     deadline_us: Atomic<u64>,
     /// A [`Waiting`].
     waiting: Atomic<u32>,
@@ -100,6 +109,8 @@ impl Ssd {
                 hurrying: Single::new(),
                 hurry_due: Atomic::new(0),
                 reclaiming: Single::new(),
+                index_limit: IndexLimit::new(),
+                index_due: Atomic::new(0),
                 deadline_us: Atomic::new(DEADLINE_US),
                 waiting: Atomic::new(Waiting::Automatic as u32),
                 retains: Atomic::new(false),
@@ -151,6 +162,41 @@ impl Ssd {
     /// Sets whether pages that are returned to a guest stay on their devices.
     pub(crate) fn set_retains(&self, retains: bool) {
         self.retains.store(retains, Relaxed);
+    }
+
+    /// Returns the limit of the index in pages, or 0 if there is none.
+    pub(crate) fn index_limit(&self) -> u64 {
+        self.index_limit.pages()
+    }
+
+    /// Sets the limit of the index in pages, where 0 means that there is none.
+    pub(crate) fn set_index_limit(&self, pages: u64) {
+        self.index_limit.set(pages);
+        self.note_index();
+        self.make_index_room();
+    }
+
+    /// Notes the memory of the index, after it has changed. The sum of all processors' parts is
+    /// read only if there is a limit.
+    pub(crate) fn note_index(&self) {
+        if self.index_limit.pages() > 0 {
+            self.index_limit.note(counters::index_pages());
+        }
+    }
+
+    /// Evicts segments in the background if the limit of the index is near. Returns whether the
+    /// tier may take more pages.
+    fn make_index_room(&self) -> bool {
+        if !self.index_limit.is_near() {
+            return true;
+        }
+        // If no segment can be evicted, each attempt visits all VMs in vain.
+        let now = self.milliseconds();
+        if now >= self.index_due.load(Relaxed) {
+            self.index_due.store(now + INDEX_MS, Relaxed);
+            reclaim::wake(self);
+        }
+        !self.index_limit.is_reached()
     }
 
     /// Returns whether a get may be deferred.
@@ -278,6 +324,9 @@ impl Ssd {
         pages: &mut [Option<Page>],
         seed: impl Fn(u64) -> u64,
     ) -> Option<(usize, u64)> {
+        if !self.make_index_room() {
+            return None;
+        }
         let mut sums = [0; STEP];
         let count = pages.len().min(STEP);
         for (sum, (page, index)) in sums.iter_mut().zip(pages[..count].iter().zip(run.index..)) {

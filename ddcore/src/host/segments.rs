@@ -27,7 +27,8 @@ pub trait Device {
     /// Returns the number of free segments.
     fn free(&self) -> usize;
 
-    /// Returns whether so few segments are free that some have to be evicted.
+    /// Returns whether segments have to be evicted, because few are free or for another reason of
+    /// the owner.
     fn is_short(&self) -> bool;
 
     /// Called after a segment was evicted to free one of this device.

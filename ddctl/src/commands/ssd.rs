@@ -21,7 +21,8 @@ use ddnl::{
 use ddvm::{
     Config, Editor, config,
     document::Document,
-    ssd::{self, DEADLINES, Rate},
+    ssd::{self, DEADLINES, IndexMemory, Rate},
+    tier,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -91,17 +92,19 @@ pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
-/// The deadline, --wait and --retain apply to all devices, and a write budget to one device.
+/// The deadline, --wait, --retain and --index-memory apply to all devices, and a write budget to one
+/// device.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
     "\n  ddctl ssd set --deadline 50",
     "\n  ddctl ssd set --wait host",
+    "\n  ddctl ssd set --index-memory 4G --save",
     "\n  ddctl ssd set /dev/nvme0n1p3 --write-budget 0.5dwpd --save",
 ))]
 pub(crate) struct SetArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
-    #[arg(required_unless_present_any = ["deadline", "wait", "retain"], requires = "write_budget")]
+    #[arg(required_unless_present_any = ["deadline", "wait", "retain", "index_memory"], requires = "write_budget")]
     device: Option<String>,
     /// Longest time in milliseconds that a guest waits for a device before it reads its own disk
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(i64::from(*DEADLINES.start())..=i64::from(*DEADLINES.end())))]
@@ -115,6 +118,12 @@ pub(crate) struct SetArguments {
     /// but it takes a place on the device while the guest has it in the page cache.
     #[arg(long, value_name = "WHETHER")]
     retain: Option<Retain>,
+    /// Memory that the index may take before pages leave the SSD tier, or `none`
+    ///
+    /// The index of both tiers is in this machine's memory, beside the capacity of the memory tier.
+    /// Near the limit, the oldest pages leave the SSD tier; beyond it, no pages enter it.
+    #[arg(long, value_name = "SIZE", value_parser = index_memory)]
+    index_memory: Option<IndexMemory>,
     /// Limit of writes to the device: bytes a second, like 20M; drive writes a day, like 1dwpd; or
     /// `none`
     ///
@@ -157,6 +166,10 @@ impl Wait {
 }
 
 fn rate(text: &str) -> std::result::Result<Rate, String> {
+    text.parse()
+}
+
+fn index_memory(text: &str) -> std::result::Result<IndexMemory, String> {
     text.parse()
 }
 
@@ -376,6 +389,9 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         if let Some(retain) = arguments.retain {
             file.set_retain(retain == Retain::On)?;
         }
+        if let Some(limit) = arguments.index_memory {
+            file.set_index_memory(limit)?;
+        }
         match arguments.deadline {
             Some(deadline) => file.set_deadline(deadline),
             None => Ok(()),
@@ -414,6 +430,21 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
             false => "Pages that guests read leave the devices\n",
         };
         report.retain = Some(retain);
+    }
+    if let Some(limit) = arguments.index_memory {
+        let pages = limit.pages(tier::memory(&system.file("/proc/meminfo"))?);
+        host.control.configure(&ConfigChange {
+            index_limit: Some(pages),
+            ..ConfigChange::default()
+        })?;
+        text += &match pages {
+            0 => "The memory of the index is not limited\n".to_owned(),
+            _ => format!(
+                "Pages leave the SSD tier when the index takes {}\n",
+                show_pages(pages)
+            ),
+        };
+        report.index_limit_pages = Some(pages);
     }
     if let Some(deadline) = arguments.deadline {
         host.control.configure(&ConfigChange {

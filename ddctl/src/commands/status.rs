@@ -88,7 +88,14 @@ fn host_text(status: &HostStatus) -> String {
         "Evicted",
         show_pages(counters.evicted.saturating_add(counters.shrunk)),
     );
-    facts.add("Index memory", show_bytes(counters.index_bytes));
+    let index = show_bytes(counters.index_bytes);
+    facts.add(
+        "Index memory",
+        match status.index_limit {
+            0 => index,
+            limit => format!("{index} of at most {}", show_pages(limit)),
+        },
+    );
     facts.text()
 }
 

@@ -122,6 +122,9 @@ pub(crate) struct SsdSettingsReport {
     /// Whether pages that are returned to guests stay on the devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retain: Option<bool>,
+    /// Pages that the index may take before pages leave the tier; 0 means no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index_limit_pages: Option<u64>,
     /// Path of the file in which they were saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved: Option<PathBuf>,

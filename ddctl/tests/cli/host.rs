@@ -126,6 +126,8 @@ fn devices_of_the_ssd_tier() {
         "ssd list",
         "ssd set --deadline 50",
         "ssd set --wait guest",
+        "ssd set --index-memory 64M",
+        "ssd set --index-memory none --json",
         "ssd set --wait auto --json",
         "ssd remove nvme9",
         "ssd remove 1",

@@ -149,7 +149,7 @@ fn devices_are_kept() {
         "ssd add /dev/nvme0n1 --save",
         "ssd add /dev/nvme1n1 --save",
         "ssd add /dev/nvme1n1 --save --force",
-        "ssd set 0 --write-budget 0.5dwpd --deadline 50 --wait host --save --json",
+        "ssd set 0 --write-budget 0.5dwpd --deadline 50 --wait host --index-memory 2% --save --json",
         "ssd set --deadline 60",
         "set-capacity --keep-free 16M --promote-free 1G --save",
     ]);
@@ -158,8 +158,8 @@ fn devices_are_kept() {
     assert!(text(&world).contains(device), "{}", text(&world));
     world.run("ssd remove 0 --save");
     let wanted = format!(
-        "{TEXT}\n[ssd]\nwait = \"host\"\ndeadline-ms = 50\n\n[memory]\nkeep-free = \"16MiB\"\n\
-         promote-free = \"1GiB\"\n"
+        "{TEXT}\n[ssd]\nwait = \"host\"\nindex-memory = \"2%\"\ndeadline-ms = 50\n\n[memory]\n\
+         keep-free = \"16MiB\"\npromote-free = \"1GiB\"\n"
     );
     assert_eq!(text(&world), wanted);
     assert!(world.host.with(|state| state.devices.is_empty()));

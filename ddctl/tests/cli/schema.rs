@@ -89,7 +89,11 @@ fn every_output_follows_the_schema() {
     run(&host, "set-capacity", "1G");
     run(&host, "ssd add", "/dev/nvme0n1 --write-budget 20M");
     run(&host, "ssd list", "");
-    run(&host, "ssd set", "--deadline 50 --wait host");
+    run(
+        &host,
+        "ssd set",
+        "--deadline 50 --wait host --index-memory 64M",
+    );
     run(&host, "ssd remove", "0");
     run(&host, "mode", "");
     run(&host, "mode", "fifo");

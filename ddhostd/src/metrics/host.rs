@@ -72,6 +72,11 @@ fn tier(status: &HostStatus, page: &mut Page) {
             status.keep_free,
         ),
         (
+            "ddhostd_index_limit_bytes",
+            "Memory that the index may take before pages leave the SSD tier; 0 without a limit",
+            status.index_limit,
+        ),
+        (
             "ddhostd_memory_promote_free_bytes",
             "Free room above which pages of the SSD tier are promoted",
             status.promote_free,

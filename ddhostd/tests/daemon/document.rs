@@ -22,7 +22,7 @@ fn keys() -> BTreeSet<String> {
         Some(list.split(", ").map(Into::into).collect::<Vec<String>>())
     });
     let keys: BTreeSet<String> = lists.flatten().collect();
-    assert_eq!(keys.len(), 23, "{keys:?}");
+    assert_eq!(keys.len(), 24, "{keys:?}");
     keys
 }
 

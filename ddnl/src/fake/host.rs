@@ -60,6 +60,7 @@ impl Default for HostState {
                 retain: false,
                 keep_free: 512,
                 promote_free: 1 << 14,
+                index_limit: 0,
                 counters: HostCounters::default(),
             },
             vms: Vec::new(),
@@ -163,6 +164,7 @@ impl HostControl for FakeHost {
             status.waiting = change.waiting.unwrap_or(status.waiting);
             status.keep_free = change.keep_free.unwrap_or(status.keep_free);
             status.promote_free = change.promote_free.unwrap_or(status.promote_free);
+            status.index_limit = change.index_limit.unwrap_or(status.index_limit);
             let left = status.used.saturating_sub(status.limit);
             // By the next status request they have been evicted.
             status.used -= left;

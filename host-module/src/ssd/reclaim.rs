@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Eviction of segments in the background, when few are free.
+//! Eviction of segments in the background, when few are free or the limit of the index is near.
 
 use crate::ssd::device::Device;
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
 use ddcore::host::segments::{self, reclaim};
 
-/// Evicts segments in the background, until enough are free.
+/// Evicts segments in the background, until enough are free and the index is below its limit.
 pub(super) fn wake(ssd: &Ssd) {
     if !ssd.reclaiming.claim() {
         return;
@@ -28,6 +28,14 @@ fn reclaim_all(host: &Host) {
     }
 }
 
+/// Returns whether segments have to be evicted because the limit of the index is near.
+fn is_index_large() -> bool {
+    host().is_some_and(|host| {
+        host.ssd.note_index();
+        host.ssd.index_limit.is_near()
+    })
+}
+
 impl segments::Device for Device {
     fn segment_size(&self) -> u32 {
         self.size()
@@ -38,7 +46,7 @@ impl segments::Device for Device {
     }
 
     fn is_short(&self) -> bool {
-        self.takes_pages() && self.free() < self.reserve()
+        self.takes_pages() && (self.free() < self.reserve() || is_index_large())
     }
 
     fn evicted(&self) {

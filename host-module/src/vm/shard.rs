@@ -4,6 +4,7 @@
 
 use crate::counters::totals;
 use crate::memory::without_waiting;
+use crate::state::host;
 use crate::vm::charge::charged;
 use ddabi::PAGE_SIZE;
 use ddcore::index::{Hasher, Index, Kind, List, Segment, Storage};
@@ -98,6 +99,7 @@ impl Shard {
         drop(index);
         if count > 0 {
             totals().index_bytes.subtract((count * PAGE_SIZE) as u64);
+            note_index();
         }
         result
     }
@@ -112,6 +114,7 @@ impl Shard {
             kind: Kind::Buckets,
             block: None,
             directory: None,
+            has_grown: false,
         };
         loop {
             let mut index = self.index.lock();
@@ -122,6 +125,9 @@ impl Shard {
                 let result = work(&mut index);
                 // Releases the lock first, so that the remaining `spare` is freed without it.
                 drop(index);
+                if spare.has_grown {
+                    note_index();
+                }
                 return Ok(result);
             };
             let segments = &index.storage().segments[kind as usize];
@@ -168,6 +174,14 @@ impl Shard {
         drop(index);
         let count: usize = segments.iter().map(|segments| segments.len()).sum();
         totals().index_bytes.subtract((count * PAGE_SIZE) as u64);
+        note_index();
+    }
+}
+
+/// Notes the memory of the index for its limit.
+fn note_index() {
+    if let Some(host) = host() {
+        host.ssd.note_index();
     }
 }
 
@@ -176,6 +190,8 @@ struct Spare {
     kind: Kind,
     block: Option<KBox<Block>>,
     directory: Option<Directory>,
+    /// Whether a block was attached.
+    has_grown: bool,
 }
 
 impl Spare {
@@ -214,6 +230,7 @@ impl Spare {
             if let Some(block) = self.block.take() {
                 let _ = segments.push_within_capacity(block);
                 totals().index_bytes.add(PAGE_SIZE as u64);
+                self.has_grown = true;
             }
         }
     }

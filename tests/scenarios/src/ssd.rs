@@ -11,6 +11,7 @@ pub(crate) mod faults;
 pub(crate) mod faulty;
 mod fio;
 pub(crate) mod hybrid;
+mod index;
 mod peers;
 mod retained;
 pub(crate) mod tiers;
@@ -86,6 +87,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, large)?;
     accounting::check(host)?;
 
+    index::is_limited(host, &guest, &device, large)?;
     let stats = device.stats(host)?;
     let (written, discarded) = (stats.written_pages, stats.discarded_pages);
     let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
