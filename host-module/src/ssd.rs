@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The SSD tier: pages of pools on block devices (`docs/decisions/0013-ssd-tier.md`).
+//! The SSD tier: pages of pools on block devices (`docs/developers/decisions/0013-ssd-tier.md`).
 //!
 //! The index of a session refers to a page of this tier by its place. [`device`] has the segments
 //! of a device, [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads
