@@ -4,7 +4,7 @@
 //!
 //! The index of a session refers to a page of this tier by its place. [`device`] has the segments
 //! of a device, [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads
-//! pages for a get, [`deferred`] has the gets whose readers sleep in the guest meanwhile,
+//! pages for a get, [`deferred`] has the gets whose readers sleep in the guest until then,
 //! [`reclaim`] evicts segments by weight when few are free, and [`discard`] discards the old pages
 //! of free ones.
 

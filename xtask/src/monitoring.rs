@@ -158,7 +158,8 @@ mod tests {
         assert_eq!(found(r"\| \[`(DoubleDecker\w+)`\]\(", &operations), alerts);
     }
 
-    /// Who is woken by an alert needs to know what to do: it names a section of the documents.
+    /// An administrator who is woken by an alert needs to know what to do. Therefore each alert
+    /// names a section of the documents.
     #[test]
     fn every_alert_has_a_section_that_it_names() {
         let rules = text("packaging/monitoring/doubledecker.rules.yml");

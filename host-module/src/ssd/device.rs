@@ -239,7 +239,7 @@ impl Device {
         let state = self.state();
         if self.told.load(Relaxed) != state as u32 {
             let before = self.told.xchg(state as u32, Full);
-            // Another task may have passed the tracepoint meanwhile.
+            // Another task may have passed the tracepoint since the first comparison.
             if before != state as u32 && tracepoints::ssd_state_is_on() {
                 tracepoints::ssd_state(self.number as u32, word(state));
             }

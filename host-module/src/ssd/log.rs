@@ -131,15 +131,15 @@ impl Log {
         if let Some(OpenSegment { device, segment }) = full {
             device.write_soon(segment);
         }
-        // The segment may have been closed meanwhile.
+        // Another task may have closed the segment since its pages were filled in.
         match count {
             0 => Filled::NoSegment,
             count => Filled::Pages(count, sequence),
         }
     }
 
-    /// Makes `new` the segment that the pool fills. If another task has opened one meanwhile, `new`
-    /// is closed.
+    /// Makes `new` the segment that the pool fills. If another task has opened one since, `new` is
+    /// closed.
     pub(crate) fn set(&self, new: OpenSegment) {
         let mut open = self.open.lock();
         let surplus = match &*open {
