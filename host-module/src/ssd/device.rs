@@ -13,7 +13,7 @@ use crate::ffi::queue::Single;
 use crate::ffi::tracepoints;
 use crate::memory::gfp_nowarn;
 use crate::number::Number;
-use crate::ssd::log::Holding;
+use crate::ssd::holding::Holding;
 use crate::ssd::segment::{Room, Segment};
 use crate::ssd::Ssd;
 use crate::tier::page::Page;

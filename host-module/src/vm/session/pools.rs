@@ -3,7 +3,8 @@
 //! Creation, change and destruction of the pools of a session.
 
 use super::Session;
-use crate::ssd::log::{Holding, Log};
+use crate::ssd::holding::Holding;
+use crate::ssd::log::Log;
 use crate::vm::charge::charged;
 use crate::vm::emptying::empty_pool;
 use crate::vm::pool::Pool;
