@@ -21,7 +21,7 @@ pub struct RequestHeader {
     /// Session from the host's answer to Hello; zero in Hello itself.
     pub session: u64,
     /// Strictly increasing within a session over all vCPUs, starting at 1; see
-    /// `docs/decisions/0001-sequence.md`.
+    /// `docs/developers/decisions/0001-sequence.md`.
     pub sequence: u64,
     /// Number of elements in the body (runs, flush ranges), 1 for the other bodies.
     pub count: u32,

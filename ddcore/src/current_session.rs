@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Checks the session and the sequence number of each call of a VM
-//! (docs/decisions/0001-sequence.md).
+//! (docs/developers/decisions/0001-sequence.md).
 
 use crate::sequence::{Sequence, Verdict};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The engine of the host: puts, gets and flushes of guests, and evictions when there is no room
-//! (`docs/decisions/0009-host-engine.md`).
+//! (`docs/developers/decisions/0009-host-engine.md`).
 //!
 //! The host module, the fuzz target `host`, the simulator and the benchmark use this code. It makes
 //! decisions and counts. Its owner provides locks, memory, clocks and access to the guests' frames,

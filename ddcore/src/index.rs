@@ -8,8 +8,8 @@
 //! file are found by looking up all indices between the lowest and the highest one that any of its
 //! blocks has had. A block that has one page contains its handle; the handles of a larger block are
 //! in a leaf, a separate cache line. A page that is alone in its block takes 43 to 50 bytes
-//! (measured in `docs/decisions/0016-single-pages.md`), and each page of a full block less than 8;
-//! a file takes 40.
+//! (measured in `docs/developers/decisions/0016-single-pages.md`), and each page of a full block
+//! less than 8; a file takes 40.
 //!
 //! Cache misses take most of the time of an operation. Operations therefore take a [`Batch`]: all
 //! keys are hashed first; then all memory that the operation will access is read, one kind of item

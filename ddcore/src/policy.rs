@@ -84,7 +84,7 @@ impl Class {
     }
 
     /// Returns the class for a frequency of recent misses: 0 to 1, 2, 3 to 4, and more.
-    const fn of_frequency(frequency: u8) -> Self {
+    pub const fn of_frequency(frequency: u8) -> Self {
         match frequency {
             0 | 1 => Self(0),
             2 => Self(1),

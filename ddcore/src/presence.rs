@@ -3,8 +3,8 @@
 //! The guest's map of the pages that the host may have. It alone determines which copies are valid.
 //!
 //! Each page of a file is in one of four [states](State); the transitions are those of
-//! `docs/decisions/0002-deferred-puts.md`. A [`Shard`] has the files of one part of the key
-//! space. It neither locks nor allocates: the caller serialises all calls, and provides memory
+//! `docs/developers/decisions/0002-deferred-puts.md`. A [`Shard`] has the files of one part of the
+//! key space. It neither locks nor allocates: the caller serialises all calls, and provides memory
 //! through [`Slots`].
 //!
 //! Pages are kept in chunks of [`CHUNK_PAGES`], found by file and chunk number in a hash table, so

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The host's check of sequence numbers of calls (docs/decisions/0001-sequence.md).
+//! The host's check of sequence numbers of calls (docs/developers/decisions/0001-sequence.md).
 
 /// Number of sequence numbers below the highest that are remembered.
 pub const WINDOW: u64 = 1024;
@@ -151,7 +151,7 @@ mod tests {
         f64::from(retried) / f64::from(accepted)
     }
 
-    /// The figures of docs/decisions/0001-sequence.md.
+    /// The figures of docs/developers/decisions/0001-sequence.md.
     #[test]
     fn late_calls_cost_few_exits() {
         for (vcpus, limit) in [(2, 0.02), (8, 0.12), (32, 0.6), (128, 3.0)] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The SSD tier: pages of pools in a log of segments on block devices
-//! (`docs/decisions/0013-ssd-tier.md`).
+//! (`docs/developers/decisions/0013-ssd-tier.md`).
 //!
 //! A segment has pages of one pool, in the order in which they were put. Its places are filled in
 //! order, written in large pieces, and reused when the segment no longer has any pages. The oldest

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Time of a reading and of a frame of `ddctl top`, and memory of the process, on a host of 1000
-//! VMs with 100 containers each. It fails if they exceed what `docs/SPECIFICATION.md` promises.
+//! VMs with 100 containers each. It fails if they exceed what `docs/developers/SPECIFICATION.md`
+//! promises.
 
 #[path = "../tests/top/feed.rs"]
 #[allow(dead_code, reason = "the counters are for tests")]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Command line of DoubleDecker, as a library so that tests can run every verb against modules
-//! in memory. See `docs/ddctl.md` for verbs, JSON and exit codes.
+//! in memory. See `docs/users/ddctl.md` for verbs, JSON and exit codes.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! JSON of the verbs, as types from which the schema is derived. `docs/ddctl.md` describes them.
+//! JSON of the verbs, as types from which the schema is derived. `docs/users/ddctl.md` describes
+//! them.
 
 mod container;
 mod host;

@@ -12,7 +12,8 @@ pub(crate) fn weight(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("a weight is a whole number from 0 to {MAX_WEIGHT}"))
 }
 
-/// Parses a weight that comes after names, the last of which is taken for it if it is missing.
+/// Parses a weight that follows names. If the weight is missing, the last name is parsed instead,
+/// so that the message says what is missing.
 pub(crate) fn last_weight(text: &str) -> Result<u32, String> {
     if text.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
         return weight(text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Reads a page in the text format, and compares it with `docs/metrics.md`, for the tests of the
-//! daemons.
+//! Reads a page in the text format, and compares it with `docs/users/metrics.md`, for the tests of
+//! the daemons.
 
 use crate::{
     exposition::{Format, Page},
@@ -149,14 +149,14 @@ pub fn metrics<R>(report: &R, write: Write<R>) -> BTreeMap<String, Metric> {
     read(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"))
 }
 
-/// Checks that `docs/metrics.md` lists the metrics on the page of a report, and no other whose name
-/// begins with `prefix`. A daemon calls this with a report that has everything.
+/// Checks that `docs/users/metrics.md` lists the metrics on the page of a report, and no other
+/// whose name begins with `prefix`. A daemon calls this with a report that has everything.
 ///
 /// # Panics
 ///
 /// Panics if it does not, with the rows that it should have.
 pub fn assert_documented<R>(prefix: &str, report: &R, write: Write<R>) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/users/metrics.md");
     let document = std::fs::read_to_string(path).expect("the document");
     let begin = format!("| `{prefix}");
     let told: String = document
@@ -167,7 +167,7 @@ pub fn assert_documented<R>(prefix: &str, report: &R, write: Write<R>) {
     let rows = rows(&metrics(report, write));
     assert_eq!(
         told, rows,
-        "docs/metrics.md should have these rows:\n{rows}"
+        "docs/users/metrics.md should have these rows:\n{rows}"
     );
 }
 

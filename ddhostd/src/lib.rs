@@ -15,7 +15,7 @@
 //! - [`accumulator`]: sums of the module's counters that do not fall when containers are removed;
 //! - [`containers`]: the containers that are on the page of metrics.
 //!
-//! The file is parsed by [`ddvm::config`]. See `docs/ddhostd.md`.
+//! The file is parsed by [`ddvm::config`]. See `docs/users/ddhostd.md`.
 
 #![forbid(unsafe_code)]
 

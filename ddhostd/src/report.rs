@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The state of the daemon. Its JSON is an interface: see `docs/ddhostd.md`.
+//! The state of the daemon. Its JSON is an interface: see `docs/users/ddhostd.md`.
 
 use crate::{
     disks::Disk,

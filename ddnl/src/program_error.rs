@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the exit code, as documented in `docs/ddctl.md`.
+    /// Returns the exit code, as documented in `docs/users/ddctl.md`.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Failed => 1,

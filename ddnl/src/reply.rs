@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Typed answers of the modules. Their JSON names are an interface: see `docs/ddctl.md`.
+//! Typed answers of the modules. Their JSON names are an interface: see `docs/users/ddctl.md`.
 
 use crate::{
     attributes::Attributes,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Writes the tables of `docs/netlink.md` from `docs/netlink/*.yaml` and compares them with the
-//! page. What the specification cannot say, errors and senders of events, is compared with the
+//! Writes the tables of `docs/users/netlink.md` from `docs/netlink/*.yaml` and compares them with
+//! the page. What the specification cannot say, errors and senders of events, is compared with the
 //! sources of the modules.
 
 use ddabi::genl::{GUEST_FAMILY, HOST_FAMILY};
 use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::PathBuf};
 use yaml_rust2::{Yaml, YamlLoader};
 
-const PAGE: &str = "docs/netlink.md";
+const PAGE: &str = "docs/users/netlink.md";
 /// Set to write the tables instead of comparing them.
 const WRITE: &str = "DD_WRITE_REFERENCE";
 

@@ -7,27 +7,34 @@
 //! For the same reason the clocks that determine the ages of pages are faster: a tick is a fraction
 //! of the tier's capacity instead of 2 MiB of puts.
 
+mod counts;
+mod frame;
+mod owner;
+mod reader;
+
+pub use counts::Counts;
+pub use ddcore::host::session::TierKind;
+
 use crate::page::Page;
-use ddabi::answer::Eviction;
 use ddabi::genl;
 use ddabi::request::{MAX_RUNS, Run};
-use ddcore::host::Origin;
-use ddcore::host::Session as _;
 use ddcore::host::carried::{self, Carried};
-use ddcore::host::get::{Frames, Outcome, Target, from_ssd, load};
-use ddcore::host::heap::{self, Device, Owner, Session, Tier};
+use ddcore::host::get::{Frames, load};
+use ddcore::host::heap::{self, Device, Session, Tier};
 use ddcore::host::list::SSD_CLASS;
 use ddcore::host::pressure::pressure;
 use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::room::{make_room, refill};
 use ddcore::host::run::{discard, insert};
 use ddcore::host::segments::reclaim;
-pub use ddcore::host::session::TierKind;
 use ddcore::host::standing::{Standing, settle};
-use ddcore::host::walk::{counted, empty};
-use ddcore::index::{Hasher, Held, Removed};
+use ddcore::host::walk::empty;
+use ddcore::host::{Origin, Session as _};
+use ddcore::index::Hasher;
 use ddcore::policy::{Class, Order, Pressure};
-use ddcore::ssd::place::Place;
+use frame::Frame;
+use owner::{Clock, Engine, Registration, Vm};
+use reader::Reader;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -51,249 +58,11 @@ pub struct PoolId {
     pub pool: usize,
 }
 
-/// Counters of a pool in a tier, in pages.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counts {
-    /// Pages held.
-    pub used: u64,
-    /// Pages stored.
-    pub puts: u64,
-    /// Pages read back.
-    pub hits: u64,
-    /// Pages freed because their content changed, or because their pool or their VM ended.
-    pub flushes: u64,
-    /// Pages evicted.
-    pub evictions: u64,
-    /// Pages that were moved from the other tier.
-    pub relocated_in: u64,
-    /// Pages that were moved to the other tier.
-    pub relocated_out: u64,
-}
-
-impl Counts {
-    /// Returns the pages held that follow from the other counters.
-    pub const fn expected(&self) -> u64 {
-        let left = self.hits + self.flushes + self.evictions + self.relocated_out;
-        (self.puts + self.relocated_in).saturating_sub(left)
-    }
-}
-
 /// The hasher of all indices. It needs no secret, because no workload chooses colliding keys.
 const HASHER: Hasher = Hasher::new(0);
 
 /// Number of ticks in which the number of pages put equals the capacity of the tier.
 const TICKS: u64 = 1 << 12;
-
-/// An owner of a simulated page of the host. The page has no data: in the memory tier it is only an
-/// entry of the index, and in the SSD tier also a place of the device.
-#[derive(Debug)]
-struct Frame(Option<(u64, SharedDevice)>);
-
-type SharedDevice = Rc<RefCell<Device>>;
-
-impl carried::Page for Frame {
-    fn handle(&self) -> u64 {
-        self.0
-            .as_ref()
-            .map_or(0, |(place, _)| Device::handle(*place))
-    }
-
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Frame {
-    fn drop(&mut self) {
-        if let Some((place, device)) = &self.0 {
-            device.borrow_mut().release(*place);
-        }
-    }
-}
-
-/// A clock that is advanced by puts.
-#[derive(Debug)]
-struct Clock {
-    puts: Cell<u64>,
-    /// Pages put between two ticks.
-    tick: u64,
-}
-
-impl Clock {
-    const fn new(tick: u64) -> Self {
-        Self {
-            puts: Cell::new(0),
-            tick,
-        }
-    }
-
-    fn now(&self) -> u64 {
-        self.puts.get() / self.tick
-    }
-}
-
-/// The state of a host, as the owner of the engine.
-struct Engine {
-    /// The clock of all VMs while the tier is not divided between them.
-    clock: Rc<Clock>,
-    device: SharedDevice,
-    /// The time in nanoseconds.
-    time: Cell<u64>,
-}
-
-/// The state of a registration.
-struct Registration {
-    clock: Rc<Clock>,
-    device: SharedDevice,
-    number: u64,
-    /// Weight of the VM in the SSD tier.
-    ssd_weight: Cell<u32>,
-    /// Weights of its pools in the SSD tier.
-    ssd_weights: RefCell<Vec<u32>>,
-}
-
-impl Registration {
-    fn frame(&self, handle: u64) -> Frame {
-        let place = Place::of(handle);
-        Frame(place.map(|place| (place.number, self.device.clone())))
-    }
-}
-
-impl Owner for Engine {
-    type Lock<T> = RefCell<T>;
-    type Page = Frame;
-    type Session = Registration;
-    type Vm = Vm;
-
-    const SHARD_BITS: u32 = 0;
-
-    fn page(session: &Session<Self>, removed: Removed) -> Option<Frame> {
-        Some(session.own.frame(removed.into_handle()))
-    }
-
-    fn share_page(session: &Session<Self>, held: Held<'_>) -> Option<Frame> {
-        let frame = session.own.frame(held.handle());
-        if let Some((place, device)) = &frame.0 {
-            device.borrow_mut().hold(*place);
-        }
-        Some(frame)
-    }
-
-    fn put_on_ssd(
-        session: &Session<Self>,
-        run: &Run,
-        pages: &mut [Option<Frame>],
-        _counted: usize,
-    ) -> Option<(usize, u64)> {
-        let own = &session.own;
-        let pool = (own.number, run.pool);
-        let filled = own.device.borrow_mut().fill(pool, pages.len() as u32);
-        let (places, stamp) = filled?;
-        let count = (places.end - places.start) as usize;
-        for (page, place) in pages.iter_mut().zip(places) {
-            *page = Some(Frame(Some((place, own.device.clone()))));
-        }
-        Some((count, stamp))
-    }
-
-    fn read_from_ssd(_session: &Session<Self>, _run: &Run, pages: &mut [Option<Frame>]) -> bool {
-        pages.fill_with(|| Some(Frame(None)));
-        true
-    }
-
-    fn close_segment(session: &Session<Self>, pool: u32, stamp: Option<u64>) {
-        let own = &session.own;
-        let mut device = own.device.borrow_mut();
-        device.close((own.number, pool), stamp);
-    }
-
-    fn places(session: &Session<Self>, pool: u32) -> u64 {
-        let own = &session.own;
-        own.device.borrow().places_of((own.number, pool))
-    }
-
-    fn ssd_share(session: &Session<Self>, pool: u32) -> u32 {
-        let weights = session.own.ssd_weights.borrow();
-        weights.get(pool as usize).copied().unwrap_or(0)
-    }
-
-    fn vm_ssd_share(session: &Session<Self>) -> u32 {
-        session.own.ssd_weight.get()
-    }
-
-    fn ssd_pages(host: &heap::Host<Self>) -> u64 {
-        host.own.device.borrow().places()
-    }
-
-    fn announce(_session: &Session<Self>, _notices: &[Eviction]) {}
-
-    fn now(session: &Session<Self>) -> u64 {
-        session.own.clock.now()
-    }
-
-    fn stamp(session: &Session<Self>, pages: u64) -> u64 {
-        let clock = &session.own.clock;
-        clock.puts.set(clock.puts.get() + pages);
-        clock.now()
-    }
-
-    fn allocate(
-        _host: &heap::Host<Self>,
-        _pages: &mut [Option<Frame>],
-        _below_floor: bool,
-    ) -> usize {
-        // Pages have no data.
-        0
-    }
-
-    fn spare(&self) -> u64 {
-        u64::MAX / 2
-    }
-
-    fn milliseconds(&self) -> u64 {
-        self.time.get() / 1_000_000
-    }
-
-    fn common_time(host: &heap::Host<Self>) -> u64 {
-        host.own.clock.now()
-    }
-
-    fn batch_time(host: &heap::Host<Self>) -> u64 {
-        (host.tier.batch() / host.own.clock.tick).max(1)
-    }
-}
-
-type Vm = heap::Vm<Engine>;
-
-/// The memory of a guest that gets a page. Pages have no data.
-#[derive(Default)]
-struct Reader {
-    /// The tier that had the page.
-    tier: Option<TierKind>,
-}
-
-impl Target<Frame> for Reader {
-    fn may_retain(&mut self, _run: &Run) -> bool {
-        false
-    }
-
-    fn retained(&mut self, _run: &Run) {}
-
-    fn fetch(&mut self, _runs: impl Iterator<Item = (Run, usize)>, _pages: &mut [Option<Frame>]) {}
-
-    fn write(&mut self, _page: &Frame, _gfn: u64) -> bool {
-        true
-    }
-
-    fn settled(&mut self, _run: &Run, outcome: Outcome<'_>) {
-        if let Outcome::Given { owners, .. } = outcome {
-            self.tier = Some(match from_ssd(owners) {
-                0 => TierKind::Memory,
-                _ => TierKind::Ssd,
-            });
-        }
-    }
-}
 
 /// A host with its memory tier.
 pub struct Host {
@@ -566,68 +335,6 @@ impl Host {
             full: told.full != 0,
             floor: Class::new(told.floor),
         }
-    }
-
-    /// Returns the counters of a pool in the memory tier.
-    pub fn counts(&self, id: PoolId) -> Counts {
-        self.counts_in(id, TierKind::Memory)
-    }
-
-    /// Returns the counters of a pool in a tier.
-    pub fn counts_in(&self, id: PoolId, tier: TierKind) -> Counts {
-        let sum = counted(&self.vm(id.vm).session, id.pool as u32, tier);
-        Counts {
-            used: sum.used,
-            puts: sum.puts,
-            hits: sum.hits,
-            flushes: sum.flushes,
-            evictions: sum.evictions,
-            relocated_in: sum.relocated_in,
-            relocated_out: sum.relocated_out,
-        }
-    }
-
-    /// Returns the number of pages held in the memory tier.
-    pub fn used(&self) -> u64 {
-        self.engine.tier.used()
-    }
-
-    /// Returns the number of pages held in the SSD tier.
-    pub fn ssd_used(&self) -> u64 {
-        self.engine.own.device.borrow().live()
-    }
-
-    /// Checks that the counters of all pools are consistent with each other in each tier, and with
-    /// the accounts of the tiers.
-    ///
-    /// # Panics
-    ///
-    /// If they are inconsistent.
-    pub fn check_books(&self) {
-        let (mut memory, mut ssd) = (0, 0);
-        let vms = self.engine.vm_list.borrow().vms().to_vec();
-        for (vm, state) in vms.iter().enumerate() {
-            let (mut in_memory, mut on_ssd) = (0, 0);
-            for pool in 0..state.session.pool_count() as usize {
-                let id = PoolId { vm, pool };
-                let [up, down] = [TierKind::Memory, TierKind::Ssd].map(|tier| {
-                    let counts = self.counts_in(id, tier);
-                    assert_eq!(counts.used, counts.expected(), "{id:?} {tier:?} {counts:?}");
-                    counts
-                });
-                assert_eq!(up.relocated_out, down.relocated_in, "{id:?}");
-                assert_eq!(up.relocated_in, down.relocated_out, "{id:?}");
-                in_memory += up.used;
-                on_ssd += down.used;
-                let places = state.session.places(pool as u32);
-                assert!(down.used <= places, "{id:?} {places}");
-            }
-            let own = state.session.state();
-            assert_eq!((own.used(), own.ssd()), (in_memory, on_ssd));
-            memory += in_memory;
-            ssd += on_ssd;
-        }
-        assert_eq!((self.used(), self.ssd_used()), (memory, ssd));
     }
 }
 

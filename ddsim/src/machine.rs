@@ -6,88 +6,25 @@
 //! container and the disk serve requests in the order of arrival. [`crate::parameters`] has the
 //! costs.
 
+mod access;
+mod container;
 mod disk;
 mod memory;
 
+pub use container::{Container, Work};
 pub use memory::Usage;
 
-use crate::host::{Host, Mode, PoolId, TierKind};
-use crate::page::{Page, PageMap};
-use crate::pagecache::{PageCache, Reclaimed};
-use crate::parameters::{
-    BATCH, COPY, GET, PUT, SECOND, SSD_QUEUE, SSD_READ, UNIT, UNIT_PAGES, UNITS_PER_MIB,
-};
+use crate::host::{Host, Mode, PoolId};
+use crate::parameters::{BATCH, SECOND, UNITS_PER_MIB};
 use crate::random::Random;
-use crate::workload::{ANONYMOUS, Step, Workload};
+use crate::workload::Step;
+use container::{Running, page_of};
 use ddabi::counters::{AdmissionCounters, CurvePoint};
-use ddcore::curve::{Curve, Slot};
-use ddcore::policy::shadow::Cell;
-use ddcore::policy::{Admission, Order, PageName, Policy, Pressure, Verdict, sketch};
+use ddcore::policy::{Order, PageName};
 use disk::{Commit, Disk};
 use memory::Shared;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
-/// Parameters of a container.
-pub struct Container {
-    /// Number of its VM.
-    pub vm: usize,
-    /// Limit of its page cache in MiB.
-    pub limit_mib: u64,
-    /// Weight of its pool.
-    pub weight: u32,
-    /// Policy of its pool.
-    pub policy: Policy,
-    /// Number of processors that it may use.
-    pub processors: usize,
-    /// Number of threads.
-    pub threads: usize,
-    /// Start time in seconds.
-    pub start_s: u64,
-    /// The workload that its threads execute.
-    pub workload: Box<dyn Workload>,
-}
-
-/// Work done by a container.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Work {
-    /// Number of operations.
-    pub operations: u64,
-    /// Bytes read and written by the application.
-    pub bytes: u64,
-    /// Sum of the latencies of all operations in nanoseconds, without intended waits.
-    pub latency: u64,
-    /// Units read from disk.
-    pub disk_units: u64,
-    /// Units read from the SSD tier.
-    pub ssd_units: u64,
-    /// Units that were not found in the page cache.
-    pub missed_units: u64,
-}
-
-struct Running {
-    pool: PoolId,
-    cache: PageCache,
-    admission: Admission<Vec<u64>, Vec<Cell>>,
-    processors: Vec<u64>,
-    workload: Box<dyn Workload>,
-    work: Work,
-    threads: Vec<Thread>,
-    curve: Option<Curve<Vec<Slot>>>,
-    /// Time in nanoseconds to compute a unit that is in neither cache, if it is computed instead of
-    /// being read from disk.
-    recovery: Option<u64>,
-    /// Units protected from reclaim for other containers (`memory.low`).
-    protected: usize,
-    /// Units of process memory that are swapped out.
-    swapped: PageMap<()>,
-}
-
-#[derive(Default)]
-struct Thread {
-    steps: VecDeque<Step>,
-    began: u64,
-}
+use std::collections::BinaryHeap;
 
 /// A simulated host with its VMs.
 pub struct Machine {
@@ -101,12 +38,6 @@ pub struct Machine {
     scratch: Vec<Step>,
     shared: Option<Shared>,
 }
-
-/// Cells of the default policy's small caches, for pools of some hundred thousand units.
-const CELLS: usize = 3 * 2048;
-
-/// Slots of a curve, as in the guest module.
-const SLOTS: usize = 2048;
 
 impl Machine {
     /// Creates a host with a tier of `capacity_mib` MiB.
@@ -140,29 +71,10 @@ impl Machine {
         let number = self.containers.len();
         let order = Order::of(container.policy);
         let pool = self.host.add_pool(container.vm, container.weight, order);
-        let cells = match container.policy {
-            Policy::Adaptive => CELLS,
-            _ => 0,
-        };
-        self.containers.push(Running {
-            pool,
-            cache: PageCache::new((container.limit_mib * UNITS_PER_MIB) as usize),
-            admission: Admission::new(
-                container.policy,
-                vec![0; sketch::words(1 << 18)],
-                vec![Cell::default(); cells],
-            ),
-            processors: vec![0; container.processors],
-            workload: container.workload,
-            work: Work::default(),
-            threads: (0..container.threads).map(|_| Thread::default()).collect(),
-            curve: None,
-            recovery: None,
-            protected: 0,
-            swapped: PageMap::default(),
-        });
-        for thread in 0..container.threads {
-            let entry = (container.start_s * SECOND, number, thread);
+        let (threads, start) = (container.threads, container.start_s * SECOND);
+        self.containers.push(Running::new(pool, container));
+        for thread in 0..threads {
+            let entry = (start, number, thread);
             self.queue.push(Reverse(entry));
         }
         number
@@ -212,7 +124,7 @@ impl Machine {
     /// Starts sampling the curves of all containers, as the guest module does.
     pub fn sample_curves(&mut self) {
         for running in &mut self.containers {
-            running.curve = Some(Curve::new(vec![Slot::default(); SLOTS]));
+            running.sample_curve();
         }
     }
 
@@ -225,17 +137,7 @@ impl Machine {
     /// Returns what the guest module would have sampled for a container, in pages, or `None` before
     /// [`Self::sample_curves`].
     pub fn sampled(&self, container: usize) -> Option<(AdmissionCounters, Vec<CurvePoint>)> {
-        let curve = self.containers[container].curve.as_ref()?;
-        let admission = AdmissionCounters {
-            reads: curve.reads() * UNIT_PAGES,
-            curve_error_permille: curve.error_permille().into(),
-            ..AdmissionCounters::default()
-        };
-        let points = curve.points().map(|point| CurvePoint {
-            pages: point.pages * UNIT_PAGES,
-            hits: point.hits * UNIT_PAGES,
-        });
-        Some((admission, points.collect()))
+        self.containers[container].sampled()
     }
 
     /// Executes one step of a thread and returns the time at which it is done.
@@ -287,171 +189,14 @@ impl Machine {
             }
         }
     }
-
-    fn read(
-        &mut self,
-        now: u64,
-        (container, thread): (usize, usize),
-        (file, first, units): (u32, u32, u32),
-    ) -> u64 {
-        let mut time = 0;
-        let mut done = now;
-        for index in first..first + units {
-            let running = &mut self.containers[container];
-            let page = page_of(running.pool, file, index);
-            time += COPY;
-            if running.cache.access(page, false) {
-                continue;
-            }
-            running.work.missed_units += 1;
-            let anonymous = page.is_anonymous();
-            let found = match anonymous {
-                true => None,
-                false => self.host.get(running.pool.vm, page),
-            };
-            let hit = found.is_some();
-            if !anonymous {
-                let name = PageName::of(&page.key());
-                running.admission.missed(&name, hit);
-                if let Some(curve) = &mut running.curve {
-                    curve.read(name.page);
-                }
-            }
-            if let Some(tier) = found {
-                time += GET;
-                if tier == TierKind::Ssd {
-                    // The vCPU is stopped until the device has read the unit.
-                    running.work.ssd_units += 1;
-                    let begins = self.ssds.max(now + time);
-                    self.ssds = begins + SSD_READ / SSD_QUEUE;
-                    time = begins + SSD_READ - now;
-                }
-            } else if anonymous && running.swapped.remove(&page).is_none() {
-                // A page that was never touched before is zeroed instead of being read.
-            } else {
-                running.work.disk_units += 1;
-                done = match running.recovery {
-                    Some(time) => done + time,
-                    None => self.disk.read(done, running.pool.vm, page),
-                };
-            }
-            time += self.admit(now, container, page, anonymous);
-        }
-        let running = &mut self.containers[container];
-        running.work.bytes += u64::from(units) * UNIT;
-        if running.recovery.is_some() && done > now {
-            // A long computation is split, because other threads are scheduled on the processor in
-            // between.
-            running.threads[thread].steps.push_front(Step::Work(time));
-            return done;
-        }
-        running.compute(done, time)
-    }
-
-    fn write(&mut self, now: u64, container: usize, (file, first, units): (u32, u32, u32)) -> u64 {
-        if file & ANONYMOUS != 0 {
-            // A write to anonymous memory is handled like a read: the page may have to be swapped
-            // in, and it is written to swap when it is reclaimed.
-            return self.read(now, (container, 0), (file, first, units));
-        }
-        let mut time = 0;
-        for index in first..first + units {
-            let running = &mut self.containers[container];
-            let page = page_of(running.pool, file, index);
-            time += COPY;
-            if !running.cache.access(page, false) {
-                self.host.flush(running.pool.vm, page);
-                if let Some(curve) = &mut running.curve {
-                    curve.gone(PageName::of(&page.key()).page);
-                }
-                time += self.admit(now, container, page, false);
-            }
-        }
-        // Pages are clean as soon as they are written, because their disk time is charged
-        // immediately; the writer waits if too much is queued.
-        let running = &self.containers[container];
-        let page = page_of(running.pool, file, first);
-        let wait = self
-            .disk
-            .write(now, running.pool.vm, page, u64::from(units));
-        let running = &mut self.containers[container];
-        running.work.bytes += u64::from(units) * UNIT;
-        running.compute(wait, time)
-    }
-
-    /// Adds a page to a page cache and reclaims pages to make room for it.
-    fn admit(&mut self, now: u64, container: usize, page: Page, dirty: bool) -> u64 {
-        let mut time = 0;
-        self.containers[container].cache.insert(page, dirty);
-        while let Some(reclaimed) = self.containers[container].cache.reclaim() {
-            time += self.evict(now, container, reclaimed);
-        }
-        while let Some((victim, reclaimed)) = self.reclaim_shared() {
-            time += self.evict(now, victim, reclaimed);
-        }
-        time
-    }
-
-    /// Writes a reclaimed page to disk, or puts it to the host.
-    fn evict(&mut self, now: u64, container: usize, reclaimed: Reclaimed) -> u64 {
-        let running = &mut self.containers[container];
-        if reclaimed.dirty {
-            self.disk.write(now, running.pool.vm, reclaimed.page, 1);
-        }
-        if reclaimed.page.is_anonymous() {
-            running.swapped.insert(reclaimed.page, ());
-        }
-        if reclaimed.dirty {
-            return 0;
-        }
-        let name = PageName::of(&reclaimed.page.key());
-        if let Some(curve) = &mut running.curve {
-            curve.left(name.page);
-        }
-        let pressure = match running.admission.policy() {
-            // A policy that admits all pages does not need the pressure, which is slow to compute.
-            Policy::Fifo => Pressure::default(),
-            _ => self.host.pressure(running.pool),
-        };
-        let verdict = running
-            .admission
-            .offered(&name, reclaimed.workingset, &pressure);
-        let Verdict::Put(class) = verdict else {
-            return 0;
-        };
-        match self.host.put(running.pool, reclaimed.page, class) {
-            true => PUT,
-            false => 0,
-        }
-    }
-}
-
-impl Running {
-    /// Runs work on the processor that becomes free first, from a time on. If that is later
-    /// than the present, because the thread first waits for the disk, the processor is occupied in
-    /// the meantime too: no more threads of a container wait for the disk at a time than it has
-    /// processors. The fitted parameters depend on this.
-    fn compute(&mut self, now: u64, time: u64) -> u64 {
-        let Some(free) = self.processors.iter_mut().min() else {
-            return now + time;
-        };
-        *free = now.max(*free) + time;
-        *free
-    }
-}
-
-/// Returns the page of a container's file. Containers of a VM have separate files.
-fn page_of(pool: PoolId, file: u32, index: u32) -> Page {
-    Page::new(
-        file & ANONYMOUS | (pool.pool as u32 + 1) << 24 | file & 0x00ff_ffff,
-        index,
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Workload;
     use crate::workload::filebench::{Proxy, Webserver};
+    use ddcore::policy::Policy;
 
     /// Returns the work and the counters of two containers after each of 20 seconds.
     fn run(policy: Policy) -> Vec<(Work, crate::host::Counts)> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The file of a host, `/etc/doubledecker/host.toml`, parsed. `docs/ddhostd.md` describes it.
+//! The file of a host, `/etc/doubledecker/host.toml`, parsed. `docs/users/ddhostd.md` describes it.
 
 use crate::{
     selector::{Pattern, Selector},

@@ -10,7 +10,7 @@
 //! - [`tier`]: sizes of the memory tier, and which of them are possible;
 //! - [`ssd`]: settings of the SSD tier.
 //!
-//! See `docs/ddhostd.md`.
+//! See `docs/users/ddhostd.md`.
 
 #![forbid(unsafe_code)]
 

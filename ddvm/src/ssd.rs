@@ -12,13 +12,13 @@ use std::{
     str::FromStr,
 };
 
-/// The most devices that the module takes.
+/// Maximum number of devices that the module accepts.
 pub const MAX_DEVICES: usize = 16;
-/// The longest path of a device, in bytes.
+/// Maximum length of the path of a device, in bytes.
 pub const MAX_PATH_LEN: usize = 4095;
-/// The largest write budget that the module takes, in pages a second.
+/// Largest write budget that the module accepts, in pages per second.
 const MAX_PAGES: u64 = 1_000_000_000;
-/// The least and the longest time that guests may wait for a device, in milliseconds.
+/// Shortest and longest time that guests may wait for a device, in milliseconds.
 pub const DEADLINES: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
 /// file systems and volumes are there. The module leaves them zero.
@@ -60,21 +60,21 @@ impl Ssd {
     }
 }
 
-/// The words for where readers wait.
+/// The names of the places where readers wait.
 const WAITS: [(&str, Waiting); 3] = [
     ("auto", Waiting::Automatic),
     ("host", Waiting::Host),
     ("guest", Waiting::Guest),
 ];
 
-/// Returns the place where readers wait that a word stands for.
+/// Returns the place where readers wait from its name.
 pub(crate) fn wait(word: &str) -> Result<Waiting, String> {
     let found = WAITS.iter().find(|(known, _)| *known == word);
     let found = found.map(|(_, waiting)| *waiting);
     found.ok_or_else(|| "write `auto`, `host` or `guest`".into())
 }
 
-/// Returns the word for where readers wait.
+/// Returns the name of the place where readers wait.
 pub(crate) fn wait_word(waiting: Waiting) -> &'static str {
     let found = WAITS.iter().find(|(_, known)| *known == waiting);
     found.map_or("auto", |(word, _)| word)
@@ -142,7 +142,7 @@ impl FromStr for Rate {
     }
 }
 
-/// Writes it so that it reads back as the same rate.
+/// Formats the rate so that parsing the text returns the same rate.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

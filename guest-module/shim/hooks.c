@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The functions of the kernel that the module hooks
- * (docs/decisions/0003-hooks.md, docs/coherence.md).
+ * (docs/developers/decisions/0003-hooks.md, docs/developers/coherence.md).
  *
  * Functions whose return must be observed are diverted, and the replacement
  * calls them by their exported names. Such a direct call needs no endbr at its
@@ -40,7 +40,7 @@ static void dd_folio_changes(struct address_space *mapping, struct folio *folio,
 /* void __filemap_remove_folio(struct folio *, void *shadow) */
 DD_CALLBACK(dd_remove_one)
 {
-	/* Only shrink_folio_list() leaves a shadow: see docs/decisions/0002-deferred-puts.md. */
+	/* Only shrink_folio_list() leaves a shadow (docs/developers/decisions/0002-deferred-puts.md). */
 	dd_on_folio_removed(DD_ARG(fregs, 0), DD_ARG(fregs, 1) != NULL);
 }
 
@@ -66,7 +66,7 @@ DD_CALLBACK(dd_free_batch)
  * of a direct write, after i_dio_count was raised and before anything is sent
  * to the disk. No page of the file is put from here on until the write has
  * ended, so that no hook at its end is needed: see
- * docs/decisions/0003-hooks.md. Buffered I/O calls the function as well, and is
+ * docs/developers/decisions/0003-hooks.md. Buffered I/O calls the function as well, and is
  * recognised by its flags.
  */
 DD_CALLBACK(dd_direct_write_begins)

@@ -4,7 +4,7 @@
 //!
 //! The module's spinlocks are taken under `i_pages`, which interrupt handlers take, too. If
 //! interrupts were enabled, a handler could wait for `i_pages` while its holder waits for a lock of
-//! the task that the handler interrupted (`docs/locking.md`).
+//! the task that the handler interrupted (`docs/developers/locking.md`).
 
 use crate::ffi::cpu::InterruptsOff;
 use kernel::prelude::*;

@@ -8,7 +8,6 @@
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
-#include <linux/xxhash.h>
 #include "host.h"
 
 /* Bios in reserve, so that writes make progress even if no memory is free. */
@@ -394,10 +393,4 @@ int dd_disk_finish(struct dd_read *read, u64 limit_us, u64 *took_us)
 	}
 	dd_read_put(read);
 	return err;
-}
-
-/* Returns a checksum of a page. */
-u64 dd_page_checksum(u64 frame, u64 seed)
-{
-	return xxh64(page_address(pfn_to_page(frame)), PAGE_SIZE, seed);
 }

@@ -54,6 +54,7 @@ void dd_page_free(u64 frame);
 void dd_page_share(u64 frame);
 bool dd_page_shared(u64 frame);
 void *dd_page_address(u64 frame);
+u64 dd_page_checksum(u64 frame, u64 seed);
 u64 dd_pages_total(void);
 u64 dd_pages_spare(void);
 
@@ -72,7 +73,6 @@ struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64
 			      size_t count, bool nowait);
 bool dd_disk_has_read(struct dd_read *read);
 int dd_disk_finish(struct dd_read *read, u64 limit_us, u64 *took_us);
-u64 dd_page_checksum(u64 frame, u64 seed);
 
 /* param.c */
 u32 dd_param_max_vms(void);

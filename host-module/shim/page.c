@@ -5,6 +5,7 @@
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/vmstat.h>
+#include <linux/xxhash.h>
 #include "host.h"
 
 /*
@@ -192,6 +193,12 @@ bool dd_page_shared(u64 frame)
 void *dd_page_address(u64 frame)
 {
 	return page_address(pfn_to_page(frame));
+}
+
+/* Returns a checksum of a page. */
+u64 dd_page_checksum(u64 frame, u64 seed)
+{
+	return xxh64(page_address(pfn_to_page(frame)), PAGE_SIZE, seed);
 }
 
 u64 dd_pages_total(void)

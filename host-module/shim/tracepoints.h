@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * <linux/tracepoint.h>: the events of the module. docs/tracepoints.md describes
+ * <linux/tracepoint.h>: the events of the module. docs/users/tracepoints.md describes
  * them and their fields, and a test compares the two.
  *
  * Pages are pages of 4 KiB, and latencies are in nanoseconds. Fields that are

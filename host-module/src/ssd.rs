@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The SSD tier: pages of pools on block devices (`docs/decisions/0013-ssd-tier.md`).
+//! The SSD tier: pages of pools on block devices (`docs/developers/decisions/0013-ssd-tier.md`).
 //!
 //! The index of a session refers to a page of this tier by its place. [`device`] has the segments
-//! of a device, [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads
-//! pages for a get, [`deferred`] has the gets whose readers sleep in the guest meanwhile,
-//! [`reclaim`] evicts segments by weight when few are free, and [`discard`] discards the old pages
-//! of free ones.
+//! of a device, [`log`] the segment that a pool fills, [`holding`] the number of places of a pool,
+//! [`write`] writes segments, [`fetch`] reads pages for a get, [`deferred`] has the gets whose
+//! readers sleep in the guest while their pages are read, [`reclaim`] evicts segments by weight when
+//! few are free, and [`discard`] discards the old pages of free ones.
 
 pub(crate) mod deferred;
 pub(crate) mod device;
 pub(crate) mod discard;
 pub(crate) mod fetch;
+pub(crate) mod holding;
 pub(crate) mod log;
 pub(crate) mod reclaim;
 pub(crate) mod segment;
@@ -25,7 +26,8 @@ use crate::ffi::tracepoints;
 use crate::memory::gfp_nowarn;
 use crate::number::Number;
 use crate::ssd::device::Device;
-use crate::ssd::log::{Filled, Holding, Log, OpenSegment};
+use crate::ssd::holding::Holding;
+use crate::ssd::log::{Filled, Log, OpenSegment};
 use crate::ssd::table::DeviceTable;
 use crate::ssd::writer::PoolWriter;
 use crate::state::host;

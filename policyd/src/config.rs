@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The configuration file, parsed into types whose values are valid. `docs/policyd.md` describes
-//! it.
+//! The configuration file, parsed into types whose values are valid. `docs/users/policyd.md`
+//! describes it.
 
 mod container;
 mod parse;

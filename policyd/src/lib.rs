@@ -12,7 +12,7 @@
 //! - [`metrics`]: the report for Prometheus;
 //! - [`schema`]: the JSON of all verbs.
 //!
-//! See `docs/policyd.md`.
+//! See `docs/users/policyd.md`.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The report as metrics for Prometheus. `docs/metrics.md` lists them.
+//! The report as metrics for Prometheus. `docs/users/metrics.md` lists them.
 
 mod containers;
 mod goals;

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{progress, workspace};
 
 /// Document of the papers' figures, relative to the top of the tree.
-const DOCUMENT: &str = "docs/papers.md";
+const DOCUMENT: &str = "docs/developers/papers.md";
 
 /// Replay the papers' experiments and judge the policies
 ///

@@ -72,12 +72,12 @@ mod tests {
         let mut folders: Vec<String> = list.map(|entry| name(entry.unwrap())).collect();
         folders.sort();
         assert_eq!(names(&top.join(CHECKS)).unwrap(), folders);
-        let page = text("docs/integrations.md");
+        let page = text("docs/users/integrations.md");
         for folder in folders {
             let link = format!("packaging/integrations/{folder}");
             assert!(
                 page.contains(&link),
-                "{link} is not in docs/integrations.md"
+                "{link} is not in docs/users/integrations.md"
             );
         }
     }

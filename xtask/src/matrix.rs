@@ -21,11 +21,11 @@ use crate::{
 };
 
 /// The file of records, relative to the top of the tree.
-const RECORDS: &str = "docs/kernels.json";
+const RECORDS: &str = "docs/results/kernels.json";
 /// The page that is generated from them.
-const PAGE: &str = "docs/kernels.md";
+const PAGE: &str = "docs/users/kernels.md";
 
-/// Run the scenarios on every supported kernel and write docs/kernels.md
+/// Run the scenarios on every supported kernel and write docs/users/kernels.md
 ///
 /// Each kernel takes as long as `cargo xtask test vm`; the records of other kernels stay.
 #[derive(Debug, clap::Args)]

@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    const RUNBOOK: &str = "docs/book/troubleshooting.md";
+    const RUNBOOK: &str = "docs/users/troubleshooting.md";
 
     fn text(path: &str) -> String {
         fs::read_to_string(workspace::top().join(path)).unwrap()
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn metrics_in_alerts_and_dashboard_are_exported() {
-        let tables = text("docs/metrics.md");
+        let tables = text("docs/users/metrics.md");
         let exported = exported(&tables);
         for file in ["doubledecker.rules.yml", "doubledecker.json"] {
             let text = text(&format!("{DIRECTORY}/{file}"));
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn metrics_in_the_documents_are_exported() {
-        let tables = text("docs/metrics.md");
+        let tables = text("docs/users/metrics.md");
         let exported = exported(&tables);
         let files = crate::tidy::files(workspace::top()).unwrap();
         let is_document = |path: &&String| path.starts_with("docs/") && path.ends_with(".md");
@@ -142,7 +142,7 @@ mod tests {
     fn every_alert_is_tested_and_explained() {
         let rules = text("packaging/monitoring/doubledecker.rules.yml");
         let tests = text("packaging/monitoring/doubledecker.rules.test.yml");
-        let operations = text("docs/operations.md");
+        let operations = text("docs/users/operations.md");
         let alerts = found(r"alert: (\w+)", &rules);
         assert!(alerts.len() > 10, "{alerts:?}");
         for alert in &alerts {
@@ -158,11 +158,12 @@ mod tests {
         assert_eq!(found(r"\| \[`(DoubleDecker\w+)`\]\(", &operations), alerts);
     }
 
-    /// Who is woken by an alert needs to know what to do: it names a section of the documents.
+    /// An administrator who is woken by an alert needs to know what to do. Therefore each alert
+    /// names a section of the documents.
     #[test]
     fn every_alert_has_a_section_that_it_names() {
         let rules = text("packaging/monitoring/doubledecker.rules.yml");
-        let operations = text("docs/operations.md");
+        let operations = text("docs/users/operations.md");
         let document = text(RUNBOOK);
         let titles = found("(?m)^### (DoubleDecker\\w+)$", &document);
         assert_eq!(titles, found(r"alert: (\w+)", &rules));
@@ -170,7 +171,7 @@ mod tests {
             let alert = rule.lines().next().unwrap();
             let section = format!("{RUNBOOK}#{}", alert.to_lowercase());
             assert!(rule.contains(&format!("runbook: {section}\n")), "{alert}");
-            let link = section.strip_prefix("docs/").unwrap();
+            let link = section.strip_prefix("docs/users/").unwrap();
             assert!(
                 operations.contains(&format!("[`{alert}`]({link})")),
                 "{alert}"

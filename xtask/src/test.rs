@@ -16,6 +16,8 @@ use serde::Serialize;
 
 use crate::{suite::KernelArgs, workspace};
 
+pub(crate) use vm::is_scenario;
+
 /// Run the tests
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -13,6 +13,7 @@ mod mutation;
 mod name;
 mod result;
 mod size;
+mod specification;
 mod title;
 mod tracepoint;
 
@@ -57,6 +58,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         confinement::check(&sources),
         conflict::check(&sources),
         size::check(&sources),
+        specification::check(&sources),
         name::check(&sources),
         licence::check(&sources),
         dependency::check(&sources, top)?,

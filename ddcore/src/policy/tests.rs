@@ -280,6 +280,76 @@ fn the_throttle_has_an_exact_bound() {
     assert_eq!((after(16), after(15)), (0, 1));
 }
 
+/// A window is twice the size of the pool, or the part of it that the level admits, and 1024 puts
+/// at least. A throttled pool needs more than one hit in 32 puts to be less throttled.
+#[test]
+fn the_throttle_has_exact_windows() {
+    use throttle::Throttle;
+    // Returns the level after a window with hits, and the next one.
+    let window = |throttle: &mut Throttle, (puts, reads, hits), capacity| {
+        let mut first = throttle.level();
+        for put in 0..puts {
+            first = throttle.level();
+            // The bits of a page by which pages are chosen are zero.
+            assert!(throttle.allows(0, 1, capacity));
+            if put < reads {
+                throttle.missed(put < hits);
+            }
+        }
+        (first, throttle.level())
+    };
+    for (capacity, puts) in [(0, 1024), (512, 1024), (513, 1026), (u64::MAX, 4096)] {
+        let mut throttle = Throttle::default();
+        let level = u32::from(capacity < u64::MAX);
+        assert_eq!(window(&mut throttle, (puts, 100, 0), capacity), (0, level));
+    }
+    let mut throttle = Throttle::default();
+    for level in 0..5 {
+        let puts = 4096 >> level;
+        let after = window(&mut throttle, (puts, 64, 0), 2048);
+        assert_eq!(after, (level, level + 1));
+        let chosen = (0..64).filter(|page| {
+            let mut copy = throttle;
+            copy.allows(page << 20, 1, u64::MAX)
+        });
+        assert_eq!(chosen.count(), 64 >> (level + 1));
+    }
+    assert_eq!(window(&mut throttle, (128, 64, 0), 2048), (5, 5));
+    assert_eq!(window(&mut throttle, (128, 64, 4), 2048), (5, 5));
+    assert_eq!(window(&mut throttle, (128, 64, 5), 2048), (5, 4));
+    // Pages of a folio count each.
+    let mut throttle = Throttle::default();
+    assert!(throttle.allows(0, 1023, 0));
+    (0..16).for_each(|_| throttle.missed(false));
+    assert!(throttle.allows(0, 1, 0));
+    assert_eq!(throttle.level(), 1);
+}
+
+#[test]
+fn classes_follow_frequencies() {
+    let classes = (0..=6).map(|frequency| Class::of_frequency(frequency).number());
+    assert_eq!(classes.collect::<Vec<_>>(), [0, 0, 1, 2, 2, 3, 3]);
+    assert_eq!(Class::of_frequency(u8::MAX).number(), 3);
+}
+
+#[test]
+fn ways_admit_by_class() {
+    use shadow::Way;
+    // The classes, of four, that a way admits beside each class of the victim.
+    let admitted = |way: Way, turn| {
+        let admits = |class, floor| way.admits(Class::new(class), Class::new(floor), turn);
+        let count = |floor| (0..4).filter(|class| admits(*class, floor)).count();
+        [0, 1, 2, 3].map(count)
+    };
+    assert_eq!(admitted(Way::All, 1), [4, 4, 4, 4]);
+    assert_eq!(admitted(Way::Equal, 32), [3, 3, 2, 1]);
+    assert_eq!(admitted(Way::Better, 31), [3, 2, 1, 0]);
+    assert_eq!(admitted(Way::Better, 33), [3, 2, 1, 0]);
+    assert_eq!(admitted(Way::Better, 64), [4, 4, 4, 4]);
+    let kept = [Way::All, Way::Equal, Way::Better].map(|way| way.class(Class::new(2)).number());
+    assert_eq!(kept, [0, 2, 2]);
+}
+
 /// The throttle starts again with a new policy.
 #[test]
 fn a_new_policy_is_not_throttled() {

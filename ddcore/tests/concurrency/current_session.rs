@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! vCPUs of one VM concurrently register, leave, and send calls of ended sessions
-//! (docs/decisions/0001-sequence.md). A call that was checked before a session began does not end
-//! that session.
+//! (docs/developers/decisions/0001-sequence.md). A call that was checked before a session began
+//! does not end that session.
 
 use ddcore::current_session::{CurrentSession, Refused};
 use loom::sync::{Arc, Mutex};

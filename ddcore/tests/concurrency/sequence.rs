@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! vCPUs number their calls from one counter, and the calls may arrive at the host in another order
-//! (docs/decisions/0001-sequence.md).
+//! (docs/developers/decisions/0001-sequence.md).
 
 use ddcore::sequence::{Sequence, Verdict};
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A model of `ddcore::policy`, written from its documentation, with lists that are searched
-//! linearly.
+//! A model of `ddcore::policy` with plain data structures: counters and fingerprints of one byte
+//! or more instead of packed ones, and lists that are searched linearly.
+//!
+//! The rules are those of `ddcore`: the classes of frequencies, what a way admits, the class of the
+//! next victim, and the throttle. Tests of their own check them with exact numbers
+//! (`ddcore/src/policy/tests.rs`).
 
+use ddcore::policy::order::Queue;
 use ddcore::policy::shadow::Way;
-use ddcore::policy::{Class, PageName, Policy, Pressure, Refusal, Verdict};
+use ddcore::policy::throttle::Throttle;
+use ddcore::policy::{Class, Order, PageName, Policy, Pressure, Refusal, Verdict, CLASSES};
 
 const WAYS: [Way; 3] = [Way::All, Way::Equal, Way::Better];
 
@@ -140,39 +146,37 @@ impl Small {
         (self.now / (1 << (limit / 512 + 1).ilog2())) as u16
     }
 
+    /// Returns the state of each class.
+    fn queues(&self, limit: usize) -> [Queue; CLASSES] {
+        let age = |block: &Block| self.stamp(limit).wrapping_sub(block.stamp).into();
+        core::array::from_fn(|class| {
+            let held = |block: &&Block| block.class.number() == class;
+            let blocks = || self.held.iter().filter(held);
+            Queue {
+                used: blocks().map(|block| block.pages.len() as u64).sum(),
+                oldest: blocks().next().map_or(0, age),
+                newest: blocks().next_back().map_or(0, age),
+            }
+        })
+    }
+
     fn offer(&mut self, page: (u32, u64), way: Way, class: Class, limit: usize) {
         self.take(page);
         let used: usize = self.held.iter().map(|block| block.pages.len()).sum();
         if used >= limit {
-            // The victim is the oldest block of the class whose oldest block has the highest
-            // weighted age. The age of a class is divided by four for each class below it, unless
-            // the content of all classes below was replaced eight times since its last page was
-            // added.
-            let mut leaves: Option<(u16, usize)> = None;
-            let age = |block: &Block| self.stamp(limit).wrapping_sub(block.stamp);
-            for class in 0..4 {
-                let held = |block: &&Block| block.class.number() == class;
-                let Some(at) = self.held.iter().position(|block| held(&block)) else {
-                    continue;
-                };
-                let newest = self.held.iter().rfind(held).map_or(0, age);
-                let below = |block: &&Block| block.class.number() < class;
-                let below = self.held.iter().filter(below).map(age).max();
-                let divisor = match below {
-                    Some(below) if newest / 8 > below => 1,
-                    _ => 4u16.pow(class as u32),
-                };
-                let age = age(&self.held[at]) / divisor;
-                if leaves.is_none_or(|(most, _)| age > most) {
-                    leaves = Some((age, at));
-                }
-            }
-            let Some((_, at)) = leaves else {
+            let Some(victim) = Order::Aged.victim(&self.queues(limit)) else {
                 return;
             };
+            // The oldest block of a class is first.
+            let held = |block: &Block| block.class.number() == victim;
+            let at = self
+                .held
+                .iter()
+                .position(held)
+                .expect("the class has pages");
             self.turn += 1;
             let floor = self.held[at].class;
-            if !admits(way, class, floor, self.turn) {
+            if !way.admits(class, floor, self.turn) {
                 return;
             }
             self.held.remove(at);
@@ -196,14 +200,6 @@ impl Small {
     }
 }
 
-fn admits(way: Way, class: Class, floor: Class, turn: u32) -> bool {
-    match way {
-        Way::All => true,
-        Way::Equal => class > Class::LOWEST && class >= floor,
-        Way::Better => class > floor || turn % 32 == 0,
-    }
-}
-
 pub(super) struct Model {
     policy: Policy,
     history: History,
@@ -212,7 +208,7 @@ pub(super) struct Model {
     cells: u64,
     way: Way,
     reads: u32,
-    throttle: (u64, u64, u64, u32),
+    throttle: Throttle,
     group: u64,
     turn: u32,
     capacity: u64,
@@ -227,7 +223,7 @@ impl Model {
             cells: cells as u64 / 3,
             way: Way::All,
             reads: 0,
-            throttle: (0, 0, 0, 0),
+            throttle: Throttle::default(),
             group: 0,
             turn: 0,
             capacity: 0,
@@ -239,7 +235,7 @@ impl Model {
     }
 
     pub(super) fn level(&self) -> u32 {
-        self.throttle.3
+        self.throttle.level()
     }
 
     pub(super) fn set_policy(&mut self, policy: Policy) {
@@ -249,15 +245,11 @@ impl Model {
             }
         }
         self.policy = policy;
-        self.throttle = (0, 0, 0, 0);
+        self.throttle = Throttle::default();
     }
 
     pub(super) fn missed(&mut self, name: &PageName, hit: bool) {
-        let (puts, reads, hits, _) = &mut self.throttle;
-        if *puts > 0 {
-            *reads += 1;
-        }
-        *hits += u64::from(hit);
+        self.throttle.missed(hit);
         let counts = matches!(self.policy, Policy::Adaptive | Policy::Tinylfu);
         if counts && name.group != self.group {
             self.group = name.group;
@@ -285,12 +277,9 @@ impl Model {
         self.capacity = pressure.capacity;
         let class = match self.policy {
             Policy::S3 => Class::new(self.history.seen(name.page).into()),
-            Policy::Adaptive | Policy::Tinylfu => match self.history.estimate(name.group) {
-                0..=1 => Class::new(0),
-                2 => Class::new(1),
-                3..=4 => Class::new(2),
-                _ => Class::new(3),
-            },
+            Policy::Adaptive | Policy::Tinylfu => {
+                Class::of_frequency(self.history.estimate(name.group))
+            }
             _ => Class::LOWEST,
         };
         if self.policy == Policy::Adaptive && self.is_sampled(name.block) {
@@ -308,8 +297,8 @@ impl Model {
         }
         self.turn += 1;
         let admitted = match self.policy {
-            Policy::Adaptive => admits(self.way, class, pressure.floor, self.turn),
-            Policy::Tinylfu => admits(Way::Better, class, pressure.floor, self.turn),
+            Policy::Adaptive => self.way.admits(class, pressure.floor, self.turn),
+            Policy::Tinylfu => Way::Better.admits(class, pressure.floor, self.turn),
             Policy::Fifo | Policy::S3 => true,
             Policy::Workingset => refaulted,
             Policy::Mru => self.turn % 32 == 0,
@@ -317,29 +306,10 @@ impl Model {
         if !admitted {
             return Verdict::Refuse(Refusal::Policy);
         }
-        if self.policy != Policy::Fifo && !self.allows(name.page) {
+        if self.policy != Policy::Fifo && !self.throttle.allows(name.page, 1, self.capacity) {
             return Verdict::Refuse(Refusal::Throttle);
         }
         Verdict::Put(kept)
-    }
-
-    fn allows(&mut self, page: u64) -> bool {
-        let (puts, reads, hits, level) = &mut self.throttle;
-        if (page >> 20) % (1 << *level) != 0 {
-            return false;
-        }
-        *puts += 1;
-        // A window is twice the size of the pool, or the part of that which the current level
-        // admits.
-        if *puts >= (2 * self.capacity).max(1024) >> *level {
-            if *hits * 64 < *puts && *puts <= *reads * 64 {
-                *level = (*level + 1).min(5);
-            } else if *hits * 32 > *puts {
-                *level = level.saturating_sub(1);
-            }
-            (*puts, *reads, *hits) = (0, 0, 0);
-        }
-        true
     }
 
     fn is_sampled(&self, block: u64) -> bool {

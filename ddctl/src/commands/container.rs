@@ -56,7 +56,7 @@ pub(crate) struct SetWeightArguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
-    /// Weight in the SSD tier, if it is to differ
+    /// Weight in the SSD tier, if it differs
     #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
     ssd: Option<u32>,
 }

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     watch: Watch,
 }
 
-/// The fields of a report that are shown; `docs/policyd.md` describes all of them.
+/// The fields of a report that are shown; `docs/users/policyd.md` describes all of them.
 #[derive(Deserialize)]
 struct Report {
     trouble: Option<String>,

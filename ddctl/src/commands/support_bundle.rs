@@ -24,7 +24,7 @@ use std::{
 };
 use tar::{Builder, Header};
 
-/// Write an archive that describes this machine to support
+/// Write an archive that describes this machine, for support
 ///
 /// The archive has the output of doctor, status, stats, advise and ssd list, the parameters of the
 /// modules, the lines of the kernel log that name them, versions, and the files in

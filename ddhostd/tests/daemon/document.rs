@@ -56,7 +56,7 @@ fn the_playbook_is_right() {
 /// The examples of the documentation are valid, and its table lists all keys and no others.
 #[test]
 fn the_documentation_is_valid() {
-    let text = repository("docs/ddhostd.md");
+    let text = repository("docs/users/ddhostd.md");
     let mut examples = 0;
     for block in text.split("```toml\n").skip(1) {
         let example = block.split("```").next().unwrap();

@@ -2,7 +2,8 @@
 
 //! The memory of a VM, which its containers share, with the controls of cgroup v2.
 
-use super::{Machine, Running};
+use super::Machine;
+use super::container::Running;
 use crate::pagecache::{Reclaimed, Refaults};
 use crate::parameters::{SECOND, SWAPPINESS, SWAPPINESS_SUM, UNITS_PER_MIB};
 use crate::random::Random;

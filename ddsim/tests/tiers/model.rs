@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A model of one container in both tiers, as the paper and `docs/decisions/0013-ssd-tier.md`
-//! describe them, with lists that are searched linearly.
+//! A model of one container in both tiers, as the paper and
+//! `docs/developers/decisions/0013-ssd-tier.md` describe them, with lists that are searched
+//! linearly.
 
 use ddsim::host::TierKind;
 

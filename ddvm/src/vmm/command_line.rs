@@ -5,7 +5,7 @@
 use super::Vmm;
 use std::path::Path;
 
-/// The most bytes of a name. A longer one is ignored.
+/// Maximum number of bytes of a name. Longer names are ignored.
 const MAX_NAME_LEN: usize = 255;
 
 /// Returns the program and the names of a command line.
@@ -54,7 +54,8 @@ impl Options<'_> {
     }
 }
 
-/// `guest=web,debug-threads=on` or `web,process=x`; a comma in the name is doubled.
+/// Returns the name in a value of QEMU's option `-name`, such as `guest=web,debug-threads=on` or
+/// `web,process=x`. A comma in the name is doubled.
 fn qemu_name(value: &str) -> String {
     let value = value.replace(",,", "\0");
     let mut parts = value.split(',');
@@ -69,8 +70,9 @@ fn qemu_name(value: &str) -> String {
 /// Names of sockets that programs use for any VM. The directory of such a socket is the VM's.
 const ANY_SOCKET: [&str; 5] = ["api", "ch", "clh-api", "cloud-hypervisor", "socket"];
 
-/// `path=/run/web.sock` or `/run/web.sock`, as an administrator writes it;
-/// `/run/libvirt/ch/web-socket`, as libvirt does; `/run/vc/vm/web/clh-api.sock`, as Kata does.
+/// Returns the name of a VM that follows from the path of its API socket: `path=/run/web.sock` or
+/// `/run/web.sock`, as administrators write it; `/run/libvirt/ch/web-socket`, as libvirt does;
+/// `/run/vc/vm/web/clh-api.sock`, as Kata does.
 fn socket_name(value: &str) -> String {
     let path = value
         .split(',')
@@ -85,15 +87,16 @@ fn socket_name(value: &str) -> String {
     name.strip_suffix("-socket").unwrap_or(&name).into()
 }
 
-/// `/run/vc/firecracker/web/root/run/firecracker.socket`: Kata without the jailer, which passes
-/// `--id`, keeps the files of a VM where the jailer would.
+/// Returns the name of a VM whose socket is in a jail, such as
+/// `/run/vc/firecracker/web/root/run/firecracker.socket`. The jailer passes the name by `--id`, but
+/// Kata without the jailer does not, and keeps the files of a VM where the jailer would.
 fn jail_name(socket: &str) -> Option<String> {
     let root = Path::new(socket).parent()?.parent()?;
     let jail = root.parent().filter(|_| root.ends_with("root"))?;
     Some(jail.file_name()?.to_string_lossy().into())
 }
 
-/// `serial_number=1,uuid=UUID`.
+/// Returns the uuid in a value such as `serial_number=1,uuid=UUID`.
 fn platform_uuid(value: &str) -> Option<String> {
     let uuid = value.split(',').find_map(|part| part.strip_prefix("uuid="));
     uuid.map(Into::into)

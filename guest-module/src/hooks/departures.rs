@@ -5,7 +5,7 @@
 //! Reclaim removes folios one by one, with `i_pages` locked and interrupts off, and frees them in
 //! batches. A call at each removal would cause an exit for each folio, and interrupts would be off
 //! while the host copies it. So a removal only records the put, which is made when the batch is
-//! freed (`docs/decisions/0002-deferred-puts.md`).
+//! freed (`docs/developers/decisions/0002-deferred-puts.md`).
 
 use crate::ffi::cpu;
 use crate::lock::{new_irq_lock, IrqLock};

@@ -25,7 +25,7 @@ const MAX_RETRIES: u32 = 1024;
 /// Maximum number of pages of a put or a get. No other task runs on the CPU while the host copies
 /// them: half a MiB takes some tens of microseconds, or a few hundred if all of it misses the
 /// caches. That is many times the cost of an exit, so that more pages per call would gain little. A
-/// page that the host has swapped out takes longer, see `docs/limits.md`.
+/// page that the host has swapped out takes longer, see `docs/users/limits.md`.
 pub(crate) const MAX_CALL_PAGES: u32 = 128;
 
 /// Splits a run into parts that each fit into a call.
@@ -53,7 +53,7 @@ struct Block {
 unsafe impl pin_init::Zeroable for Block {}
 
 /// The blocks of all CPUs, and the sequence of the calls that they share
-/// (`docs/decisions/0001-sequence.md`).
+/// (`docs/developers/decisions/0001-sequence.md`).
 pub(crate) struct CallBuffers {
     blocks: KVec<KBox<UnsafeCell<Block>>>,
     sequence: Atomic<u64>,

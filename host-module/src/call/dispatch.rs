@@ -137,7 +137,7 @@ fn hello(
         Status::Denied
     })?;
     let session = Session::new(
-        (vm, guest.vcpus()),
+        (vm.number, guest.vcpus(), vm.spent.clone()),
         features & (DEFER | RETAIN),
         host.tier.clone(),
         host.ssd.clone(),

@@ -31,7 +31,6 @@ extern "C" {
     ) -> *mut c_void;
     fn dd_disk_has_read(read: *mut c_void) -> bool;
     fn dd_disk_finish(read: *mut c_void, limit_us: u64, took_us: *mut u64) -> c_int;
-    fn dd_page_checksum(frame: u64, seed: u64) -> u64;
 }
 
 /// A block device that this module has opened exclusively. Dropping it waits for reads that were
@@ -179,14 +178,4 @@ impl Drop for Disk {
         // SAFETY: It is open, and no task uses it.
         unsafe { dd_disk_close(self.raw) };
     }
-}
-
-/// Returns a checksum of a page, which depends on a seed.
-///
-/// # Safety
-///
-/// The frame is a page of the host that the caller owns or shares.
-pub(crate) unsafe fn checksum(frame: u64, seed: u64) -> u64 {
-    // SAFETY: By the function's contract.
-    unsafe { dd_page_checksum(frame, seed) }
 }

@@ -11,6 +11,7 @@ extern "C" {
     fn dd_page_share(frame: u64);
     fn dd_page_shared(frame: u64) -> bool;
     fn dd_page_address(frame: u64) -> *mut c_void;
+    fn dd_page_checksum(frame: u64, seed: u64) -> u64;
     fn dd_page_node(frame: u64) -> c_int;
     fn dd_pages_init() -> c_int;
     fn dd_pages_exit();
@@ -103,6 +104,16 @@ pub(crate) unsafe fn is_shared(frame: u64) -> bool {
 pub(crate) unsafe fn address(frame: u64) -> *mut u8 {
     // SAFETY: By the function's contract.
     unsafe { dd_page_address(frame).cast() }
+}
+
+/// Returns a checksum of a page, which depends on a seed.
+///
+/// # Safety
+///
+/// The frame is a page of the host that the caller owns or shares.
+pub(crate) unsafe fn checksum(frame: u64, seed: u64) -> u64 {
+    // SAFETY: By the function's contract.
+    unsafe { dd_page_checksum(frame, seed) }
 }
 
 /// Returns the size of the machine's memory in pages.

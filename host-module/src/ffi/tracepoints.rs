@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tracepoints of the module (`shim/tracepoints.h`); `docs/tracepoints.md` describes them.
-//! Latencies are in nanoseconds, and are measured only while the tracepoint is on.
+//! The tracepoints of the module (`shim/tracepoints.h`); `docs/users/tracepoints.md` describes
+//! them. Latencies are in nanoseconds, and are measured only while the tracepoint is on.
 
 use crate::tracepoint::tracepoints;
 use kernel::prelude::*;

@@ -8,7 +8,7 @@
 
 use crate::ffi::queue;
 use crate::memory::without_waiting;
-use crate::ssd::fetch::{Patience, ReadBefore, Reads};
+use crate::ssd::fetch::{Patience, ReadBefore, Reads, SLOW_US};
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
 use crate::tier::page::Page;
@@ -20,11 +20,6 @@ use kernel::sync::atomic::ordering::{Full, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::delay::fsleep;
 use kernel::time::{Delta, Instant, Monotonic};
-
-/// Average duration of a read in microseconds from which gets are deferred. Below that deferring
-/// does not pay, because a sleeping task of a guest wakes up some 50 microseconds late and then has
-/// to make another call.
-pub(super) const SLOW_US: u64 = 200;
 
 /// Maximum number of deferred gets of a VM.
 const MAX_GETS: usize = 64;

@@ -2,20 +2,22 @@
 
 //! A block device, divided into segments.
 
+mod removal;
+mod staging;
+
+pub(crate) use removal::open_count;
+
 use crate::counters::{Counter, StripedGauge};
 use crate::ffi::disk::Disk;
-use crate::ffi::queue::{self, Single};
+use crate::ffi::queue::Single;
 use crate::ffi::tracepoints;
 use crate::memory::gfp_nowarn;
 use crate::number::Number;
-use crate::ssd::log::Holding;
+use crate::ssd::holding::Holding;
 use crate::ssd::segment::{Room, Segment};
 use crate::ssd::Ssd;
-use crate::state::{host, Host};
 use crate::tier::page::Page;
 use ddabi::ssd::{DeviceState, SsdStats};
-use ddcore::host::walk::drop_device;
-use ddcore::host::Session as _;
 use ddcore::ssd::budget::Budget;
 use ddcore::ssd::health::Health;
 use ddcore::ssd::place::{Place, MAX_PLACES};
@@ -27,6 +29,7 @@ use kernel::sync::atomic::{
     Atomic,
 };
 use kernel::sync::{new_spinlock, Arc, SpinLock};
+use removal::Open;
 
 /// Number of pages at both ends of a device that stay zero: 1 MiB. Guests determine the data
 /// between these margins, which must not look like a file system or a partition table to the host.
@@ -44,15 +47,6 @@ const SEGMENTS: u64 = 1 << 15;
 
 /// One segment in this many is kept free.
 const RESERVE: usize = 64;
-
-/// Maximum number of pages that wait in memory until they are written to a device: 64 MiB.
-const STAGING: u64 = 1 << 14;
-
-/// A device is stuck if pages wait but no write has ended for this many milliseconds.
-const STUCK_MS: u64 = 1000;
-
-/// Milliseconds between two searches for the pages of a device that has failed.
-const DROP_MS: u64 = 1000;
 
 /// Value of `told` until a state of the device is traced.
 const UNTOLD: u32 = u32::MAX;
@@ -141,31 +135,6 @@ pub(crate) struct Device {
     pub(crate) counts: Counts,
     /// Is dropped after the disk.
     _open: Open,
-}
-
-/// Number of devices that are open. Those that were removed are included until the last task that
-/// uses them has dropped its reference.
-static OPEN: Atomic<usize> = Atomic::new(0);
-
-/// Counts an open device in [`OPEN`].
-struct Open(());
-
-impl Open {
-    fn new() -> Self {
-        OPEN.add(1, Relaxed);
-        Self(())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        OPEN.fetch_sub(1, Full);
-    }
-}
-
-/// Returns the number of devices that are open.
-pub(crate) fn open_count() -> usize {
-    OPEN.load(Relaxed)
 }
 
 impl Device {
@@ -270,7 +239,7 @@ impl Device {
         let state = self.state();
         if self.told.load(Relaxed) != state as u32 {
             let before = self.told.xchg(state as u32, Full);
-            // Another task may have passed the tracepoint meanwhile.
+            // Another task may have passed the tracepoint since the first comparison.
             if before != state as u32 && tracepoints::ssd_state_is_on() {
                 tracepoints::ssd_state(self.number as u32, word(state));
             }
@@ -285,60 +254,6 @@ impl Device {
     /// Returns whether pages may be put on the device.
     pub(crate) fn takes_pages(&self) -> bool {
         self.state() == DeviceState::Active
-    }
-
-    /// Stops putting pages on the device, because it is being removed.
-    pub(crate) fn begin_removal(&self, ssd: &Ssd) {
-        self.state.store(DeviceState::Leaving as u32, Relaxed);
-        self.tell_state();
-        self.close_for_ever(ssd);
-    }
-
-    /// Prevents the opening of further segments, and subtracts the places from the tier's capacity.
-    fn close_for_ever(&self, ssd: &Ssd) {
-        let was_closed = core::mem::replace(&mut self.free.lock().closed, true);
-        if !was_closed {
-            ssd.lose(self.places());
-        }
-    }
-
-    /// Drops all pages of the device in the background, because it has failed or is being removed.
-    /// A call while a task is already doing that has no effect.
-    pub(crate) fn drop_pages(&self, ssd: &Ssd) {
-        self.tell_state();
-        self.close_for_ever(ssd);
-        if !self.has_segments_in_use() || !self.dropping.claim() {
-            return;
-        }
-        // The task does not own the device, so that the command which removes the device closes it.
-        let number = self.number;
-        self.dropping.run(move || {
-            let Some(host) = host() else { return };
-            drop_from_all(host, number);
-            if let Some(device) = host.ssd.device(number) {
-                device.dropping.end();
-            }
-        });
-    }
-
-    /// Drops the pages of a device that has failed, unless a task has done so in the last
-    /// [`DROP_MS`] milliseconds. A write that hangs keeps its segment in use without pages in the
-    /// index.
-    pub(crate) fn drop_failed(&self, ssd: &Ssd) {
-        let (now, due) = (ssd.milliseconds(), self.drop_due.load(Relaxed));
-        if now >= due {
-            self.drop_due.store(now + DROP_MS, Relaxed);
-            self.drop_pages(ssd);
-        }
-    }
-
-    /// Returns whether the device has failed and still has pages to be dropped.
-    pub(crate) fn is_wreck(&self) -> bool {
-        self.state() == DeviceState::Failed && self.has_segments_in_use()
-    }
-
-    fn has_segments_in_use(&self) -> bool {
-        self.free() < self.segments.len()
     }
 
     /// Returns the segment with this number.
@@ -497,54 +412,6 @@ impl Device {
         }
     }
 
-    /// Returns whether no segment is in use or will be, all reads have ended, and no task is
-    /// working on the device in the background.
-    pub(crate) fn is_unused(&self) -> bool {
-        let free = self.free.lock();
-        free.closed
-            && free.segments.len() + free.stale.len() == self.segments.len()
-            && !self.discarding.is_claimed()
-            && self.disk.is_idle()
-            && !self.dropping.is_claimed()
-    }
-
-    /// Counts pages that wait to be written. Returns `false` if too many would wait.
-    pub(crate) fn stage(&self, ssd: &Ssd, pages: usize) -> bool {
-        let before = self.staged.fetch_add(pages as u64, Relaxed);
-        if before == 0 {
-            self.progress.store(ssd.milliseconds(), Relaxed);
-        }
-        let fits = before + pages as u64 <= STAGING;
-        if !fits {
-            self.staged.fetch_sub(pages as u64, Relaxed);
-        }
-        fits
-    }
-
-    /// Returns whether more than half of the pages wait that may wait to be written.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.staged.load(Relaxed) > STAGING / 2
-    }
-
-    /// Subtracts pages that no longer wait to be written.
-    pub(crate) fn unstage(&self, pages: usize) {
-        self.staged.fetch_sub(pages as u64, Relaxed);
-    }
-
-    /// Notes that a write has ended, or that the first of some writes begins.
-    pub(crate) fn note_progress(&self, ssd: &Ssd) {
-        self.progress.store(ssd.milliseconds(), Relaxed);
-    }
-
-    /// Returns whether pages wait, but the device has not ended a write for too long. Pages of
-    /// segments that are not full yet do not wait for the device.
-    pub(crate) fn is_stuck(&self, ssd: &Ssd) -> bool {
-        let waits = ssd
-            .milliseconds()
-            .saturating_sub(self.progress.load(Relaxed));
-        self.staged.load(Relaxed) > 0 && waits > STUCK_MS && self.is_writing()
-    }
-
     /// Returns the number of owners of its places, which is that of its pages unless calls are
     /// under way.
     pub(crate) fn live(&self) -> u64 {
@@ -602,25 +469,4 @@ fn word(state: DeviceState) -> &'static CStr {
 /// Returns the error number of a result, which is negative, or 0.
 pub(crate) fn errno(result: Result) -> i32 {
     result.map_or_else(|error| error.to_errno(), |()| 0)
-}
-
-/// Drops the pages of all VMs on a device.
-fn drop_from_all(host: &Host, device: usize) {
-    let mut from = 0;
-    while let Some((vm, session)) = host.next_vm(from).filter(|_| !queue::is_leaving()) {
-        from = vm.number.saturating_add(1);
-        // Deferred gets own places.
-        session.deferrals.forget(|get| get.is_on(device));
-        for pool in 0..session.pool_count() {
-            if let Some(place) = session
-                .pool_slot(pool)
-                .filter(|place| place.log.is_on(device))
-            {
-                place.log.close(None);
-            }
-        }
-        if session.state().ssd() > 0 {
-            drop_device(&*session, device);
-        }
-    }
 }

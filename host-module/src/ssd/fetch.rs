@@ -7,7 +7,6 @@ use crate::ffi::disk::Reading;
 use crate::ffi::queue;
 use crate::ffi::tracepoints;
 use crate::memory::without_waiting;
-use crate::ssd::deferred::SLOW_US;
 use crate::ssd::device::{errno, Device};
 use crate::ssd::segment::Found;
 use crate::ssd::Ssd;
@@ -22,6 +21,11 @@ use kernel::time::{Instant, Monotonic};
 
 /// Maximum number of pages of a device that are read at a time.
 const STEP: usize = 64;
+
+/// Average duration of a read in microseconds from which gets are deferred. Below that deferring
+/// does not pay, because a sleeping task of a guest wakes up some 50 microseconds late and then has
+/// to make another call.
+pub(super) const SLOW_US: u64 = 200;
 
 /// Microseconds by which a wait may exceed its limit, because it ends with a tick of the timer.
 const TICKS_US: u64 = 10_000;

@@ -1,57 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The log of a pool: the segment that the pool fills, and the number of places of all its
-//! segments.
+//! The log of a pool: the segment that the pool fills.
 
-use crate::memory::gfp_nowarn;
 use crate::ssd::device::Device;
+use crate::ssd::holding::Holding;
 use crate::ssd::writer::PoolWriter;
 use crate::ssd::Ssd;
 use crate::tier::page::Page;
-use kernel::alloc::AllocError;
 use kernel::prelude::*;
-use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
-
-/// The number of places that the segments of a pool, or of all pools of a session, have.
-pub(crate) struct Holding {
-    places: Atomic<u64>,
-    all: Option<Arc<Holding>>,
-    /// A number for the write streams of devices, which differs from that of other pools.
-    pub(crate) stream: u32,
-}
-
-impl Holding {
-    /// Creates the holding of a session, or that of a pool if `all`, the holding of its session, is
-    /// given.
-    pub(crate) fn new(all: Option<Arc<Holding>>) -> Result<Arc<Self>, AllocError> {
-        static STREAMS: Atomic<u32> = Atomic::new(0);
-        let this = Self {
-            places: Atomic::new(0),
-            all,
-            stream: STREAMS.fetch_add(1, Relaxed),
-        };
-        Arc::new(this, gfp_nowarn())
-    }
-
-    pub(crate) fn places(&self) -> u64 {
-        self.places.load(Relaxed)
-    }
-
-    pub(crate) fn add(&self, places: u64) {
-        self.places.add(places, Relaxed);
-        if let Some(all) = &self.all {
-            all.add(places);
-        }
-    }
-
-    pub(crate) fn subtract(&self, places: u64) {
-        self.places.fetch_sub(places, Relaxed);
-        if let Some(all) = &self.all {
-            all.subtract(places);
-        }
-    }
-}
 
 /// A segment that a pool fills.
 pub(crate) struct OpenSegment {
@@ -131,15 +88,15 @@ impl Log {
         if let Some(OpenSegment { device, segment }) = full {
             device.write_soon(segment);
         }
-        // The segment may have been closed meanwhile.
+        // Another task may have closed the segment since its pages were filled in.
         match count {
             0 => Filled::NoSegment,
             count => Filled::Pages(count, sequence),
         }
     }
 
-    /// Makes `new` the segment that the pool fills. If another task has opened one meanwhile, `new`
-    /// is closed.
+    /// Makes `new` the segment that the pool fills. If another task has opened one since, `new` is
+    /// closed.
     pub(crate) fn set(&self, new: OpenSegment) {
         let mut open = self.open.lock();
         let surplus = match &*open {

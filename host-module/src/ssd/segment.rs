@@ -3,7 +3,7 @@
 //! A segment of a device with the data and the checksums of its pages.
 
 use crate::memory::without_waiting;
-use crate::ssd::log::Holding;
+use crate::ssd::holding::Holding;
 use crate::tier::page::Page;
 use ddcore::ssd::segment::{self, Data};
 use kernel::alloc::AllocError;

@@ -5,7 +5,6 @@
 //!
 //! A page is in the host's memory or on a device of the SSD tier.
 
-use crate::ffi::disk::checksum;
 use crate::ffi::kvm::{CallingVm, Fault};
 use crate::ffi::page;
 use crate::memory::without_waiting;
@@ -123,7 +122,7 @@ impl Page {
     pub(crate) fn checksum(&self, seed: u64) -> Option<u32> {
         let frame = self.frame()?;
         // SAFETY: By the type invariants the page is ours; it is only read.
-        Some(unsafe { checksum(frame, seed) } as u32)
+        Some(unsafe { page::checksum(frame, seed) } as u32)
     }
 
     /// Returns the frames of pages that are all in memory.

@@ -14,15 +14,14 @@ use crate::ffi::{queue, random, tracepoints};
 use crate::number::Number;
 use crate::ssd::deferred::Deferrals;
 use crate::ssd::fetch::{Patience, ReadBefore};
-use crate::ssd::log::Holding;
-use crate::ssd::writer::{PoolWriter, Writer};
+use crate::ssd::holding::Holding;
+use crate::ssd::writer::{PoolWriter, Spent, Writer};
 use crate::ssd::Ssd;
 use crate::tier::page::Page;
 use crate::tier::Tier;
 use crate::vm::charge::charged;
 use crate::vm::pool::Pool;
 use crate::vm::shard::{Memory, Shard};
-use crate::vm::Vm;
 use ddabi::answer::Eviction;
 use ddabi::name::Name;
 use ddabi::pool::{SsdAdmit, DEFAULT_POOL, MAX_POOLS};
@@ -98,15 +97,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates a session with an empty default pool, for a VM with this number and this number of
-    /// vCPUs.
+    /// Creates a session with an empty default pool, for a VM with this number, with this number of
+    /// vCPUs, and with what it has spent of the write budgets of devices.
     pub(crate) fn new(
-        (vm, vcpus): (&Vm, u32),
+        (vm, vcpus, spent): (u32, u32, Arc<Spent>),
         features: u64,
         tier: Arc<Tier>,
         ssd: Arc<Ssd>,
     ) -> Result<Arc<Self>> {
-        let writer = Writer::new(vm.spent.clone());
+        let writer = Writer::new(spent);
         let hasher = Hasher::new(random::number());
         let shard_bits = shard_bits(vcpus);
         let shards = KBox::pin_slice(|_| Shard::new(hasher), 1 << shard_bits, charged())?;
@@ -119,7 +118,7 @@ impl Session {
         let session = Arc::pin_init(
             try_pin_init!(Self {
                 id: random::number(),
-                vm: vm.number,
+                vm,
                 features,
                 tier,
                 ssd,

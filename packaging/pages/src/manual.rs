@@ -28,7 +28,7 @@ pub(crate) const MANUALS: [Manual; 2] = [
         name: "policyd.toml",
         about: "weights and targets of the containers of a guest",
         path: "/etc/doubledecker/policyd.toml",
-        document: include_str!("../../../docs/policyd.md"),
+        document: include_str!("../../../docs/users/policyd.md"),
         sections: &["## The file", "### Proportional reclaim", "### Offload"],
         program: "policyd",
     },
@@ -36,7 +36,7 @@ pub(crate) const MANUALS: [Manual; 2] = [
         name: "host.toml",
         about: "weights of the VMs of a host, and its cache in memory and on SSDs",
         path: "/etc/doubledecker/host.toml",
-        document: include_str!("../../../docs/ddhostd.md"),
+        document: include_str!("../../../docs/users/ddhostd.md"),
         sections: &["## The file"],
         program: "ddhostd",
     },
@@ -67,7 +67,7 @@ impl Manual {
         }
         let _ = writeln!(
             roff,
-            ".SH SEE ALSO\n.BR {program} (8),\n/usr/share/doc/doubledecker\\-tools/docs/{program}.md"
+            ".SH SEE ALSO\n.BR {program} (8),\n/usr/share/doc/doubledecker\\-tools/docs/users/{program}.md"
         );
         Ok(roff)
     }

@@ -110,7 +110,7 @@ fn missing_documentation_is_noticed() {
     assert_eq!(wrong("man:policyd-dry-run(8)"), None);
     assert_eq!(wrong("man:host.toml(5)"), None);
     for place in [
-        format!("{docs}/docs/policy.md"),
+        format!("{docs}/docs/users/policy.md"),
         format!("{docs}/policyd.md"),
         "man:policyd(1)".into(),
         "man:policyd".into(),

@@ -6,7 +6,7 @@ use clap::Command;
 use std::fs;
 
 /// The page.
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ddctl.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/users/ddctl.md");
 
 /// Options that the introduction of the page describes for all verbs.
 const COMMON: [&str; 6] = ["json", "host", "guest", "watch", "count", "help"];
@@ -51,7 +51,11 @@ fn options_of_ddctl_are_described() {
             None => missing.push(format!("no section about {name}")),
         }
     }
-    assert!(missing.is_empty(), "docs/ddctl.md: {}", missing.join(", "));
+    assert!(
+        missing.is_empty(),
+        "docs/users/ddctl.md: {}",
+        missing.join(", ")
+    );
 }
 
 #[test]

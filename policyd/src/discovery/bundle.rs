@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Bundles of containers by the OCI runtime specification. Their annotations tell the name of a
+//! Bundles of containers by the OCI runtime specification. Their annotations have the name of a
 //! container and its place in Kubernetes.
 
 use super::{Identity, Pod, Runtime, named};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Those fields of a bundle's configuration that are used.
+/// The fields of a bundle's configuration that are used here.
 #[derive(Deserialize)]
 pub(super) struct Bundle {
     #[serde(default)]
     annotations: BTreeMap<String, String>,
 }
 
-/// The longest value of a pod's annotation that is kept, in bytes.
+/// Maximum length of a value of a pod's annotation that is kept, in bytes.
 const MAX_VALUE_LEN: usize = 64;
 
 impl Bundle {

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
-/// The report. `docs/policyd.md` describes its JSON.
+/// The report. `docs/users/policyd.md` describes its JSON.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Report {
     /// Whether the guest module is loaded.

@@ -604,7 +604,7 @@ fn the_integrations_are_valid() {
 /// The examples of the documentation are valid, and show each key.
 #[test]
 fn the_documentation_is_valid() {
-    let text = repository("docs/policyd.md");
+    let text = repository("docs/users/policyd.md");
     let mut examples = 0;
     for block in text.split("```toml\n").skip(1) {
         let example = block.split("```").next().unwrap();

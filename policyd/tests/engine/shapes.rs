@@ -206,8 +206,8 @@ impl Case {
     }
 }
 
-/// The numbers in `docs/policyd.md` for figures that are steps, loops, noisy or independent of the
-/// store.
+/// The numbers in `docs/users/policyd.md` for figures that are steps, loops, noisy or independent
+/// of the store.
 #[test]
 fn most_systems_are_no_worse_off_than_with_equal_weights() {
     let mut runner = TestRunner::deterministic();

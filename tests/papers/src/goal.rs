@@ -39,8 +39,8 @@ const fn declared(name: &'static str, judged: usize, off: usize) -> Declared {
 }
 
 /// The papers' figures and tables of the memory tier in the order of the page, without those that
-/// only describe a setup. `docs/papers.md` describes what is not as in the papers; a unit test
-/// compares its verdicts with these.
+/// only describe a setup. `docs/developers/papers.md` describes what is not as in the papers; a
+/// unit test compares its verdicts with these.
 pub const MEMORY_TIER: [Declared; 13] = [
     declared("DoubleDecker, figure 3", 2, 0),
     declared("DoubleDecker, figure 4", 4, 0),
@@ -235,12 +235,13 @@ mod tests {
     /// The page and the list say the same.
     #[test]
     fn the_document_has_the_declared_verdicts() {
-        let page = include_str!("../../../docs/papers.md");
+        let page = include_str!("../../../docs/developers/papers.md");
         assert!(page.starts_with(HEAD));
         for declared in MEMORY_TIER {
             let row = format!("| {} | {} | ", declared.name, declared.verdict().name());
             let deviations = page.lines().find_map(|line| line.strip_prefix(&row));
-            let deviations = deviations.unwrap_or_else(|| panic!("docs/papers.md has no {row}"));
+            let deviations =
+                deviations.unwrap_or_else(|| panic!("docs/developers/papers.md has no {row}"));
             if declared.off > 0 {
                 let count = deviations.split("; ").count();
                 assert_eq!(count, declared.off, "{}", declared.name);
@@ -249,7 +250,10 @@ mod tests {
         let verdicts = MEMORY_TIER.iter().map(Declared::verdict);
         let reproduced = verdicts.filter(|one| *one == Verdict::Reproduced).count();
         let told = format!("{reproduced} of {} are.", MEMORY_TIER.len());
-        assert!(page.contains(&told), "docs/papers.md does not say {told}");
+        assert!(
+            page.contains(&told),
+            "docs/developers/papers.md does not say {told}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Results of the papers' figures, as a table for the report and for `docs/papers.md`.
+//! Results of the papers' figures, as a table for the report and for `docs/developers/papers.md`.
 
 use crate::figure::Figure;
 use crate::verdict::{Band, Verdict, judge, told};
@@ -48,7 +48,7 @@ fn far(figure: &Figure) -> String {
     }
 }
 
-/// The text before the results in `docs/papers.md`, with the table of inputs.
+/// The text before the results in `docs/developers/papers.md`, with the table of inputs.
 pub(crate) const HEAD: &str = include_str!("papers.md");
 
 /// Returns the rows of the table of inputs, with the head of the table: the quantity, its value,
@@ -58,7 +58,7 @@ pub(crate) fn inputs() -> impl Iterator<Item = Vec<&'static str>> {
     rows.map(|row| row.trim_end_matches(" |").split(" | ").collect())
 }
 
-/// Returns the text of `docs/papers.md`.
+/// Returns the text of `docs/developers/papers.md`.
 pub fn document(figures: &[Figure]) -> String {
     let mut text = String::from(HEAD);
     text += "\n## What came out\n\n| figure | verdict | not as in the paper, or far from it |\n|---|---|---|\n";

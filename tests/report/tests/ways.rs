@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Draws the figures of `docs/book/performance.md` about other uses of the same memory, as the
+//! Draws the figures of `docs/users/performance.md` about other uses of the same memory, as the
 //! report of `cargo xtask bench host` does.
 
 use ddreport::{
@@ -8,7 +8,7 @@ use ddreport::{
     picture,
 };
 
-const PAGE: &str = include_str!("../../../docs/book/performance.md");
+const PAGE: &str = include_str!("../../../docs/users/performance.md");
 const HEAD: &str = "| load | memory of guests | host's page cache | one FIFO |";
 
 /// Returns the name of a row, and the factors of DoubleDecker by the other three ways.

@@ -74,7 +74,7 @@ struct Obtained {
     pages: u64,
     /// Free pages before.
     free: u64,
-    /// Pages that the tier lost meanwhile.
+    /// Pages that the tier lost until the huge pages were counted.
     lost: u64,
 }
 

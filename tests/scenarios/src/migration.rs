@@ -3,7 +3,7 @@
 //! A tortured guest moves between two hosts while it runs. The other host does not know it, so that
 //! the guest registers there again; the host that it left frees all its pages (invariants 10, 11
 //! and 20). ddhostd runs on both hosts with the same file, and gives the guest its weight at each
-//! of them (`docs/ddhostd.md`).
+//! of them (`docs/users/ddhostd.md`).
 //!
 //! The hosts are two machines, each with its own kernel, modules, daemon and clock. In common they
 //! have the disks of the guest and the serial port through which its VMM sends it. There is no

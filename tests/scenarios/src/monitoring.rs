@@ -364,8 +364,8 @@ impl Site<'_> {
         })
     }
 
-    /// The host module is unloaded, and loaded again. Meanwhile nothing is in force, and nothing
-    /// comes from the host.
+    /// The host module is unloaded, and loaded again. In between no settings are in force, and no
+    /// page comes from the host.
     fn module_is_missing(&self) -> Result<()> {
         let host = self.stage.host();
         let missing = Expected {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The lines with perf and trace-cmd that `docs/tracepoints.md` shows, all at once.
+//! The lines with perf and trace-cmd that `docs/users/tracepoints.md` shows, all at once.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Machine, Running, wait};
@@ -152,7 +152,7 @@ fn lines(page: &'static str) -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = include_str!("../../../docs/tracepoints.md");
+    const PAGE: &str = include_str!("../../../docs/users/tracepoints.md");
 
     #[test]
     fn all_lines_of_the_page_are_known() {

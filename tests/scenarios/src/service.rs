@@ -54,7 +54,7 @@ pub(crate) fn booted(machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// Installs policyd as described in `docs/policyd.md`.
+/// Installs policyd as described in `docs/users/policyd.md`.
 pub(crate) fn install(guest: &Guest, file: &str) -> Result<()> {
     guest.shell("install -m 755 /opt/dd/bin/policyd /usr/sbin/; mkdir -p /etc/doubledecker")?;
     guest.write_file(FILE_PATH, file)?;

@@ -60,7 +60,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![Target::at_least(
         "skew: pages from the host once the versions agree",
         // The last read finds at most half of the file in its reader's memory. Three quarters of
-        // the rest, because some pages can be on their way when they are read.
+        // the rest suffice, because some pages can be on their way when they are read.
         stage::pages(LEN / 2) as f64 * 0.75,
         hits as f64,
         "",

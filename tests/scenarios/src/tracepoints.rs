@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The tracepoints of both modules agree exactly with the counters, the examples of
-//! `docs/tracepoints.md` work, and a module can be unloaded while its events are on.
+//! `docs/users/tracepoints.md` work, and a module can be unloaded while its events are on.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, FileSpec, Guest, Machine, ReadSpec, Running, wait};
@@ -14,7 +14,7 @@ use crate::{
     triggers::Sums,
 };
 
-const PAGE: &str = include_str!("../../../docs/tracepoints.md");
+const PAGE: &str = include_str!("../../../docs/users/tracepoints.md");
 const EVENTS: &str = "/sys/kernel/tracing/events";
 const SIGINT: i32 = 2;
 /// The file with the types of a kernel (BTF).

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::workspace;
 
 /// The document that has a table of expressions.
-const DOCUMENT: &str = "docs/metrics.md";
+const DOCUMENT: &str = "docs/users/metrics.md";
 
 /// Returns rules that record all queries, in a form that Prometheus' linter parses.
 pub(super) fn as_rules() -> Result<String> {

@@ -80,6 +80,12 @@ pub(super) struct Selected {
     quick: bool,
 }
 
+/// Returns whether there is a scenario of this name.
+pub(crate) fn is_scenario(name: &str) -> bool {
+    let mut scenarios = all().into_iter().chain(by_name());
+    scenarios.any(|scenario| scenario.name == name)
+}
+
 /// Returns the scenarios that the arguments select.
 pub(super) fn selected(args: &Args) -> Result<Vec<Selected>> {
     let mut known = all();

@@ -1,16 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The book has every document, and answers the questions of administrators.
+//! The book has every document, documents for users and for developers are apart, and the questions
+//! of administrators are answered.
 
 use super::Source;
 
 const CONTENTS: &str = "docs/SUMMARY.md";
-const QUESTIONS: &str = "docs/book/questions.md";
+const QUESTIONS: &str = "docs/users/questions.md";
+/// Documents that are for all readers.
+const COMMON: [&str; 2] = [CONTENTS, "docs/README.md"];
+/// Folders of the other documents.
+const FOLDERS: [&str; 2] = ["docs/users/", "docs/developers/"];
 /// Minimum number of questions.
 const MIN_QUESTIONS: usize = 10;
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
-    [missing(sources), unanswered(sources)].concat()
+    [misplaced(sources), missing(sources), unanswered(sources)].concat()
+}
+
+/// Complains about documents that are neither for users nor for developers.
+fn misplaced(sources: &[Source]) -> Vec<String> {
+    let paths = sources.iter().map(|source| source.path.as_str());
+    paths
+        .filter(|path| path.starts_with("docs/") && path.ends_with(".md"))
+        .filter(|path| !COMMON.contains(path))
+        .filter(|path| !FOLDERS.iter().any(|folder| path.starts_with(folder)))
+        .map(|path| format!("{path}: documents are in {}", FOLDERS.join(" or ")))
+        .collect()
 }
 
 /// Complains about documents that the contents do not link exactly once. The rule of links checks
@@ -65,7 +81,7 @@ mod tests {
         let sources = [
             Source::new(CONTENTS, contents),
             Source::new(QUESTIONS, questions),
-            Source::new("docs/limits.md", "# A\n"),
+            Source::new("docs/users/limits.md", "# A\n"),
             Source::new("README.md", "# Top\n"),
         ];
         check(&sources).len()
@@ -74,15 +90,23 @@ mod tests {
     #[test]
     fn documents_are_in_the_book_once() {
         let questions = "1. How? [So](limits.md#a).\n".repeat(10);
-        let list = "[Q](book/questions.md) [A](limits.md)";
+        let list = "[Q](users/questions.md) [A](users/limits.md)";
         assert_eq!(broken(list, &questions), 0);
-        assert_eq!(broken("[Q](book/questions.md)", &questions), 1);
+        assert_eq!(broken("[Q](users/questions.md)", &questions), 1);
         assert_eq!(broken(&list.repeat(2), &questions), 2);
     }
 
     #[test]
+    fn documents_for_users_and_for_developers_are_apart() {
+        let placed =
+            |path: &str| misplaced(&[Source::new(&["docs", path].join("/"), "")]).is_empty();
+        assert!(placed("README.md") && placed("developers/decisions/0001-a.md"));
+        assert!(!placed("limits.md") && !placed("book/limits.md"));
+    }
+
+    #[test]
     fn questions_have_answers() {
-        let list = "[Q](book/questions.md) [A](limits.md)";
+        let list = "[Q](users/questions.md) [A](users/limits.md)";
         let questions = "1. How,\n   then? [So](limits.md#a).\n".repeat(9);
         assert_eq!(broken(list, &questions), 1);
         assert_eq!(broken(list, &format!("{questions}10. Why?\n")), 1);

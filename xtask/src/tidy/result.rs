@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Rows of the results that are kept by hand (`docs/reliability.md` says what a row must have).
+//! Rows of the results that are kept by hand (`docs/developers/reliability.md` says what a row must
+//! have).
 
 use std::collections::BTreeMap;
 

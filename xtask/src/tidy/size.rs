@@ -9,7 +9,7 @@ const MAX_LINES: usize = 800;
 /// Maximum median of the lines of source files.
 const MAX_MEDIAN: f64 = 250.0;
 const CODE: [&str; 3] = [".rs", ".c", ".h"];
-/// Number of files that are named, the longest ones.
+/// Number of files that the summary names, which are the longest ones.
 const NAMED: usize = 3;
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
@@ -25,7 +25,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
     broken
 }
 
-/// Returns one line for people.
+/// Returns a summary of one line.
 pub(super) fn report(sources: &[Source]) -> String {
     let lengths = lengths(sources);
     let longest: Vec<String> = lengths
@@ -42,7 +42,7 @@ pub(super) fn report(sources: &[Source]) -> String {
     )
 }
 
-/// Returns lines and path of each file, shortest first.
+/// Returns the number of lines and the path of each file, the shortest first.
 fn lengths(sources: &[Source]) -> Vec<(usize, &str)> {
     let mut lengths: Vec<_> = sources
         .iter()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `docs/tracepoints.md` describes every tracepoint of the modules with every field, and no other.
-//! Each tracepoint prints all of its fields, has room for the words that the page names, and can be
-//! passed from Rust.
+//! `docs/users/tracepoints.md` describes every tracepoint of the modules with every field, and no
+//! other. Each tracepoint prints all of its fields, has room for the words that the page names, and
+//! can be passed from Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Source;
 
-const PAGE: &str = "docs/tracepoints.md";
+const PAGE: &str = "docs/users/tracepoints.md";
 /// The folders of the modules, and the headings of their sections in the page.
 const MODULES: [(&str, &str); 2] = [
     ("host-module", "## Of a host"),

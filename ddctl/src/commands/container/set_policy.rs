@@ -33,7 +33,7 @@ Policies:
   fifo        cache every page, evict the oldest
   workingset  cache pages that the guest kernel counts as refaults
   tinylfu     cache pages that are read more often than the page to evict
-  s3          cache every page, evict pages that came only once first
+  s3          cache every page, evict first those that came only once
   mru         keep the cached pages, for loops larger than the share
 
 Examples:

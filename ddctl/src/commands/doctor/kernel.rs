@@ -7,7 +7,8 @@ use ddnl::Side;
 use flate2::read::GzDecoder;
 use std::{collections::BTreeSet, fs::File, io::Read, path::PathBuf};
 
-/// The kernels that the modules are tested with. A test compares them with `docs/kernels.json`.
+/// The kernels that the modules are tested with. A test compares them with
+/// `docs/results/kernels.json`.
 const TESTED: [&str; 2] = ["7.2", "7.3"];
 
 pub(super) fn examine(examination: &mut Examination<'_>) {
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn kernels_are_those_of_the_record() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kernels.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/kernels.json");
         let text = std::fs::read_to_string(path).unwrap();
         let record: serde_json::Value = serde_json::from_str(&text).unwrap();
         let releases = record.as_array().unwrap().iter().map(|one| {

@@ -3,10 +3,11 @@
 //! Creation, change and destruction of the pools of a session.
 
 use super::Session;
-use crate::ssd::log::{Holding, Log};
+use crate::ssd::holding::Holding;
+use crate::ssd::log::Log;
 use crate::vm::charge::charged;
+use crate::vm::emptying::empty_pool;
 use crate::vm::pool::Pool;
-use crate::vm::teardown::empty_pool;
 use ddabi::hypercall::Status;
 use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};

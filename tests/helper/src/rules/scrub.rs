@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! XFS checks a file while it is in use, and makes the list of its extents anew from the owners of
-//! all blocks. It drops the page cache of the file first, and the host must do the same.
+//! XFS checks a file while it is in use, and builds the list of its extents again from the owners
+//! of all blocks. It drops the page cache of the file first, and the host must do the same.
 
 use std::path::Path;
 

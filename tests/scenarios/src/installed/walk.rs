@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result, bail};
 
 /// The page.
-const PAGE: &str = include_str!("../../../../docs/install.md");
+const PAGE: &str = include_str!("../../../../docs/users/install.md");
 /// Its section, up to the next one.
 const SECTION: &str = "\n## Quick start\n";
 /// The command that ends the installation.

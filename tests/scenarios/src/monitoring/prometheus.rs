@@ -59,7 +59,7 @@ pub(super) struct Alert {
 }
 
 impl Prometheus {
-    /// Starts `program` in a directory that is made anew. `files` are the files with the targets,
+    /// Starts `program` in a new directory. `files` are the files with the targets,
     /// by name.
     pub(super) fn start(
         program: &Path,
