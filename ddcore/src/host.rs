@@ -17,8 +17,8 @@
 //! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: room for
 //!   puts, and memory for the host; `choice`: the choice of VMs for an eviction; [`evict`]: the
 //!   choice of pools and pages;
-//! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers; [`visit`]: visits of
-//!   all VMs;
+//! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
+//! - [`visit`]: visits of all VMs;
 //! - `heap`: an owner for use outside of kernels.
 
 pub mod bin;

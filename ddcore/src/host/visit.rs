@@ -2,8 +2,8 @@
 
 //! Visits of all VMs, for statistics and for commands of an administrator.
 //!
-//! Evictions wait for the lock of the list of VMs. A visit holds it only while it looks for the next
-//! VM, whose place is found by its number, and never while it works on a VM.
+//! Evictions wait for the lock of the list of VMs. A visit holds it only while it looks for the
+//! next VM, whose place is found by its number, and never while it works on a VM.
 
 use super::cause::Cause;
 use super::evict::evict_all;
@@ -14,8 +14,8 @@ use core::iter;
 /// waits for running commands, and all other users of generic netlink wait for that module.
 pub const COMMAND_PAGES: u64 = 1 << 14;
 
-/// Returns the VMs with a number of at least `from`, in the order of their numbers. VMs may join and
-/// leave during the visit, and some of them may have no session.
+/// Returns the VMs with a number of at least `from`, in the order of their numbers. VMs may join
+/// and leave during the visit, and some of them may have no session.
 pub fn vms<H: Host>(host: &H, from: u32) -> impl Iterator<Item = <H::VmList as VmList>::Ref> + '_ {
     let mut next = Some(from);
     iter::from_fn(move || {

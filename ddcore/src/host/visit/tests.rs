@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 const VMS: u32 = 1000;
 
-/// An administrator of a large host lists its VMs while they evict. A search that began at the first
-/// VM each time would look at half a million of them, and evictions would wait for it.
+/// An administrator of a large host lists its VMs while they evict. A search that began at the
+/// first VM each time would look at half a million of them, and evictions would wait for it.
 #[test]
 fn a_visit_of_all_vms_looks_at_few_of_them_at_a_time() {
     let host = host();
