@@ -7,7 +7,8 @@
 //! it remembers the position of one flush per session only.
 
 use core::ops::DerefMut;
-use ddabi::request::{FlushRange, FlushScope};
+use ddabi::key::FileKey;
+use ddabi::request::{FlushRange, FlushScope, MAX_PAGES};
 
 /// A queue in a buffer of the caller, whose length is the capacity.
 #[derive(Debug)]
@@ -100,6 +101,31 @@ impl<B: DerefMut<Target = [FlushRange]>> FlushQueue<B> {
     }
 }
 
+/// Moves the ranges that are still to be sent to the front, in their order, and returns their
+/// number. `are_present` returns whether a number of pages of a file, from an index on, are all
+/// present at the host.
+///
+/// Such pages were put after their range was queued, and replaced the copies that the range was to
+/// free. Sending the range would free the new copies. If only some of the pages of a range were put
+/// again, the range is sent nevertheless.
+pub fn retain_needed(
+    ranges: &mut [FlushRange],
+    are_present: impl Fn(&FileKey, u64, u32) -> bool,
+) -> usize {
+    let mut kept = 0;
+    for at in 0..ranges.len() {
+        let range = ranges[at];
+        let pages = range.last.saturating_sub(range.first).saturating_add(1);
+        // The pages of longer ranges would keep the map locked for long.
+        let is_short = range.scope == FlushScope::Pages as u32 && pages <= MAX_PAGES.into();
+        if !is_short || !are_present(&range.file, range.first, pages as u32) {
+            ranges[kept] = range;
+            kept += 1;
+        }
+    }
+    kept
+}
+
 /// Extends a range of pages by one that follows it. Returns `false` if that is impossible.
 fn extend(last: &mut FlushRange, next: &FlushRange) -> bool {
     let is_next = last.file == next.file
@@ -117,7 +143,6 @@ mod tests {
     use super::*;
     use alloc::vec;
     use alloc::vec::Vec;
-    use ddabi::key::FileKey;
 
     fn pages(inode: u64, first: u64, last: u64) -> FlushRange {
         FlushRange {
@@ -213,5 +238,31 @@ mod tests {
         queue.clear();
         assert!(queue.push(pages(1, 1, 1)));
         assert_eq!(take(&mut queue, 9), [(1, 1, 1)]);
+    }
+    /// A page that changed, and was put again before the flush of its old copy was sent, is not
+    /// freed.
+    #[test]
+    fn ranges_whose_pages_were_put_again_are_not_sent() {
+        let filesystem = FlushRange {
+            scope: FlushScope::Filesystem as u32,
+            ..pages(1, 0, 0)
+        };
+        let limit = u64::from(MAX_PAGES);
+        let mut ranges = [
+            pages(1, 5, 5),
+            pages(2, 5, 5),
+            filesystem,
+            pages(1, 0, limit - 1),
+            pages(1, 0, limit),
+            pages(2, 7, 8),
+            pages(1, 0, u64::MAX),
+        ];
+        let kept = [ranges[1], filesystem, ranges[4], ranges[5], ranges[6]];
+        // All pages of the first file are present.
+        let count = retain_needed(&mut ranges, |file, _, _| file.inode == 1);
+        assert_eq!(ranges[..count], kept);
+        let asked = |file: &FileKey, index, pages| (file.inode, index, pages) == (2, 7, 2);
+        assert_eq!(retain_needed(&mut ranges[..count], asked), 4);
+        assert_eq!(retain_needed(&mut [], |_, _, _| true), 0);
     }
 }

@@ -18,6 +18,7 @@
 //!   puts, and memory for the host; `choice`: the choice of VMs for an eviction; [`evict`]: the
 //!   choice of pools and pages;
 //! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
+//! - [`visit`]: visits of all VMs;
 //! - `heap`: an owner for use outside of kernels.
 
 pub mod bin;
@@ -44,6 +45,7 @@ pub mod standing;
 pub mod steps;
 pub mod tally;
 pub mod tier;
+pub mod visit;
 pub mod walk;
 
 pub use room::{Host, Origin};

@@ -21,15 +21,12 @@ use ddcore::host::pressure::Gauge;
 use ddcore::host::room::Stock as _;
 use ddcore::host::session::TierKind;
 use ddcore::host::tier::MAX_BATCH;
+use ddcore::host::visit::{evict_for_command, COMMAND_PAGES};
 use ddcore::host::walk::counted;
 use ddcore::host::{Host as _, Session as _};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use zerocopy::IntoBytes;
-
-/// Maximum number of pages that a command evicts. A module that registers a generic netlink family
-/// waits for running commands, and all other users of generic netlink wait for that module.
-const STEP: u64 = 1 << 14;
 
 /// Valid deadlines: microseconds that a get may wait for a device.
 const DEADLINES: core::ops::RangeInclusive<u32> = 1_000..=10_000_000;
@@ -80,14 +77,17 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::Floor, tier.floor())?;
     reply.put_u32(Attribute::Mode, tier.mode() as u32)?;
     reply.put_u32(Attribute::Batch, tier.batch() as u32)?;
-    reply.put_u32(Attribute::Vms, host.vm_count() as u32)?;
+    let counters = counters::snapshot();
+    // A VM may come and go while the counters are read.
+    let vms = counters.vms_came.saturating_sub(counters.vms_went);
+    reply.put_u32(Attribute::Vms, vms as u32)?;
     reply.put_u64(Attribute::KeepFree, tier.reserve_pages())?;
     reply.put_u64(Attribute::PromoteFree, tier.vacancy())?;
     reply.put_u64(Attribute::IndexLimit, host.ssd.index_limit())?;
     reply.put_u32(Attribute::Deadline, host.ssd.deadline_us() as u32)?;
     reply.put_u32(Attribute::Waiting, host.ssd.waiting() as u32)?;
     reply.put_u32(Attribute::Retain, host.ssd.retains().into())?;
-    reply.put_bytes(Attribute::Counters, counters::snapshot().as_bytes())
+    reply.put_bytes(Attribute::Counters, counters.as_bytes())
 }
 
 fn list_vm(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool> {
@@ -241,16 +241,12 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::Left, tier.used().saturating_sub(tier.limit()))
 }
 
-/// Evicts up to [`STEP`] pages. The reply has the numbers of pages that were evicted and that
-/// remain, so that the caller can repeat the command.
+/// Evicts up to [`COMMAND_PAGES`] pages. The reply has the numbers of pages that were evicted and
+/// that remain, so that the caller can repeat the command.
 fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let (evicted, left) = match (args.vm_id(), args.pool_id()) {
         (None, None) => {
-            let (mut evicted, mut from) = (0, 0);
-            while let Some((vm, session)) = host.next_vm(from).filter(|_| evicted < STEP) {
-                evicted += evict_all(&*session, STEP - evicted, Cause::Command);
-                from = vm.number.saturating_add(1);
-            }
+            let evicted = evict_for_command(host, Cause::Command);
             (evicted, host.tier.used() + host.ssd.used())
         }
         (None, Some(_)) => {
@@ -258,7 +254,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
         }
         (Some(vm), None) => {
             let (_, session) = find_vm(host, vm, reply)?;
-            let evicted = evict_all(&*session, STEP, Cause::Command);
+            let evicted = evict_all(&*session, COMMAND_PAGES, Cause::Command);
             (evicted, session.used() + session.state().ssd())
         }
         (Some(vm), Some(pool)) => {
@@ -266,7 +262,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
             if session.pool(pool).is_none() {
                 return Err(reply.explain(c"the VM has no such pool", ENOENT));
             }
-            let evicted = evict_pool(&*session, (pool, Cause::Command), STEP);
+            let evicted = evict_pool(&*session, (pool, Cause::Command), COMMAND_PAGES);
             let ssd = counted(&*session, pool, TierKind::Ssd).used;
             (evicted, session.gauge(pool).map_or(0, Gauge::held) + ssd)
         }

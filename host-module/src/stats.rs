@@ -10,6 +10,7 @@ use ddabi::name::Name;
 use ddabi::policy::Policy;
 use ddabi::pool::{PoolStats, SsdAdmit, Store};
 use ddcore::host::session::TierKind;
+use ddcore::host::visit;
 use ddcore::host::walk::counted;
 use kernel::sync::Arc;
 
@@ -35,30 +36,29 @@ pub(crate) struct PoolView {
 }
 
 impl Host {
-    /// Returns the number of registered VMs.
-    pub(crate) fn vm_count(&self) -> usize {
-        let vm_list = self.vms.lock();
-        let sessions = vm_list.vms().iter().filter_map(|vm| vm.peek(|_| ()));
-        sessions.count()
-    }
-
-    /// Returns the registered VM with the lowest number of at least `from`, and its session.
-    pub(crate) fn next_vm(&self, from: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
-        self.vms.lock().next(from)
+    /// Returns the registered VMs with a number of at least `from`, in the order of their numbers,
+    /// and their sessions. The list of VMs is not locked while the caller works on one of them.
+    pub(crate) fn sessions(&self, from: u32) -> impl Iterator<Item = (Arc<Vm>, Arc<Session>)> + '_ {
+        visit::vms(self, from).filter_map(|vm| {
+            let session = vm.session()?;
+            Some((vm, session))
+        })
     }
 
     /// Returns the registered VM with this number, and its session.
     pub(crate) fn vm(&self, number: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
-        self.next_vm(number).filter(|(vm, _)| vm.number == number)
+        let vm = visit::vms(self, number).next()?;
+        let session = vm.session().filter(|_| vm.number == number)?;
+        Some((vm, session))
     }
 
     /// Returns the statistics of the registered VM with the lowest number of at least `from`.
     pub(crate) fn vm_from(&self, from: u32) -> Option<VmView> {
-        let (vm, session) = self.next_vm(from)?;
+        let (vm, session) = self.sessions(from).next()?;
         let entitlement = vm.entitlement();
         let mut stats = PoolStats::default();
         let mut pools = 0;
-        for (number, pool) in session.live_pools() {
+        for (number, pool) in session.live_pools(0) {
             pools += 1;
             stats.merge(&counted_stats(&session, number, pool));
         }
@@ -81,12 +81,12 @@ impl Host {
             let (found, session) = match only {
                 Some(only) if vm > only => return None,
                 Some(only) => self.vm(only)?,
-                None => self.next_vm(vm)?,
+                None => self.sessions(vm).next()?,
             };
             if found.number > vm {
                 pool = 0;
             }
-            let next = session.live_pools().find(|(number, _)| *number >= pool);
+            let next = session.live_pools(pool).next();
             if let Some((number, place)) = next {
                 return Some(PoolView {
                     vm: found.number,

@@ -12,7 +12,6 @@ use super::pressure::Gauge;
 use super::relocate::demote;
 use super::room::Stock;
 use super::session::{Session, TierKind};
-use super::walk::counted;
 use crate::index::{age, Index, Reason, Storage, BLOCK_PAGES};
 use crate::number::Number;
 use crate::partition::{self, collect, entitle, Entity, Victims, POOL_VICTIMS};
@@ -99,7 +98,7 @@ pub fn evict<S: Session>(
 pub fn evict_all<S: Session>(session: &S, max_pages: u64, cause: Cause) -> u64 {
     let mut evicted = 0;
     for pool in 0..session.pool_count() {
-        if evicted == max_pages {
+        if evicted == max_pages || session.is_empty() {
             break;
         }
         evicted += evict_pool(session, (pool, cause), max_pages - evicted);
@@ -111,16 +110,13 @@ pub fn evict_all<S: Session>(session: &S, max_pages: u64, cause: Cause) -> u64 {
 /// during the call may stay, so that a guest that puts as fast as pages are evicted cannot delay
 /// the caller forever. Returns the number of pages.
 pub fn evict_pool<S: Session>(session: &S, (pool, cause): (u32, Cause), max_pages: u64) -> u64 {
-    let wanted = counted(session, pool, TierKind::Memory).used.min(max_pages);
-    let evicted = evict(session, (pool, cause), wanted, None::<&()>);
-    let wanted = counted(session, pool, TierKind::Ssd).used;
-    evicted
-        + evict_ssd(
-            session,
-            (pool, cause),
-            wanted.min(max_pages - evicted),
-            u64::MAX,
-        )
+    let Some(gauge) = session.gauge(pool) else {
+        return 0;
+    };
+    let (held, placed) = (gauge.held(), gauge.ssd());
+    let evicted = evict(session, (pool, cause), held.min(max_pages), None::<&()>);
+    let rest = placed.min(max_pages - evicted);
+    evicted + evict_ssd(session, (pool, cause), rest, u64::MAX)
 }
 
 /// Evicts up to `pages` of the oldest pages of a pool in the SSD tier whose stamps are at most

@@ -130,7 +130,7 @@ pub trait VmList {
 /// The VMs, and memory for computing entitlements.
 #[derive(Debug)]
 pub struct Parts<'a, V> {
-    /// The VMs.
+    /// The VMs, in the order of their numbers.
     pub vms: &'a [V],
     /// One entity for each VM, in the same order.
     pub entities: &'a mut [Entity],

@@ -12,7 +12,9 @@ use crate::host::session::{register, send_link_event, without_host};
 use crate::state::State;
 use ddabi::genl::{Event, LinkState};
 use ddabi::hypercall::Operation;
+use ddabi::key::FileKey;
 use ddabi::request::{FlushRange, MAX_RUNS};
+use ddcore::flush_queue::retain_needed;
 use kernel::prelude::*;
 
 /// Milliseconds between two attempts to register.
@@ -109,38 +111,37 @@ fn keep_house(state: &State) {
     }
 }
 
-/// Sends one request with flushes. Returns whether there may be more of them.
+/// Sends one request with flushes. Returns whether there may be more of them: if the host has not
+/// finished these, or if the queue had as many as a request takes.
 fn send_flushes(state: &State) -> bool {
     let mut ranges = [FlushRange::default(); FLUSH_RANGES];
     let Some(session) = state.channel.session() else {
         return false;
     };
     let count = state.flushes.take(&mut ranges);
-    if count == 0 {
-        return false;
-    }
-    let more = send_ranges(state, session, &ranges[..count]);
+    let are_present = |file: &FileKey, index, pages| state.map.peek(file, index, pages);
+    let needed = retain_needed(&mut ranges[..count], are_present);
+    let more = match needed {
+        0 => count == FLUSH_RANGES,
+        _ => send_ranges(state, session, &ranges[..needed])
+            .is_some_and(|is_unfinished| is_unfinished || count == FLUSH_RANGES),
+    };
     state.flushes.set_sent();
     more
 }
 
-/// Sends some ranges. Returns whether there may be more of them: if the host has not finished them,
-/// or if these were as many as a request takes.
-fn send_ranges(state: &State, session: u64, ranges: &[FlushRange]) -> bool {
-    let Some(mut call) = state.channel.begin() else {
-        return false;
-    };
+/// Sends some ranges, and queues those again that the host has not finished. Returns whether there
+/// are any, or `None` if the call failed.
+fn send_ranges(state: &State, session: u64, ranges: &[FlushRange]) -> Option<bool> {
+    let mut call = state.channel.begin()?;
     for range in ranges {
         call.push(range);
     }
     count!(state, flush_calls);
-    if state.send(&mut call, Operation::Flush, session).is_none() {
-        return false;
+    state.send(&mut call, Operation::Flush, session)?;
+    if call.is_unfinished() {
+        let left = (0..ranges.len()).filter(|n| !call.succeeded(*n));
+        state.flushes.put_back(left.map(|n| ranges[n]));
     }
-    if !call.is_unfinished() {
-        return ranges.len() == FLUSH_RANGES;
-    }
-    let left = (0..ranges.len()).filter(|n| !call.succeeded(*n));
-    state.flushes.put_back(left.map(|n| ranges[n]));
-    true
+    Some(call.is_unfinished())
 }

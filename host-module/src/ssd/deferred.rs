@@ -186,9 +186,7 @@ impl Ssd {
 }
 
 fn forget_expired(host: &Host) {
-    let mut from = 0;
-    while let Some((vm, session)) = host.next_vm(from) {
-        from = vm.number.saturating_add(1);
+    for (_, session) in host.sessions(0) {
         session.deferrals.forget(Deferred::has_expired);
     }
 }

@@ -7,7 +7,6 @@ use crate::ffi::table::VmTable;
 use crate::memory::gfp_nowarn;
 use crate::ssd::Ssd;
 use crate::tier::Tier;
-use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddcore::host::room::{Parts, VM_VICTIMS};
 use ddcore::partition::{Entity, Victims};
@@ -195,13 +194,5 @@ impl VmList {
     /// Returns the VMs, ordered by number.
     pub(crate) fn vms(&self) -> &[Arc<Vm>] {
         &self.vms
-    }
-
-    /// Returns the VM with the lowest number of at least `from` that has a session, and the
-    /// session.
-    pub(crate) fn next(&self, from: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
-        let first = self.vms.partition_point(|vm| vm.number < from);
-        let mut vms = self.vms.get(first..)?.iter();
-        vms.find_map(|vm| Some((vm.clone(), vm.session()?)))
     }
 }

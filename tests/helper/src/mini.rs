@@ -38,6 +38,15 @@ pub(crate) enum Part {
         /// Pages that one VM puts alone
         stream: u64,
     },
+    /// Registers VMs with many pools, fills these, and waits until SIGUSR1
+    Pools {
+        /// Number of VMs
+        vms: u32,
+        /// Number of pools of each VM
+        pools: u32,
+        /// Pages that are put into each pool
+        pages: u64,
+    },
 }
 
 /// Runs a test.
@@ -50,5 +59,6 @@ pub(crate) fn mini(part: &Part) -> Result<()> {
         Part::Orphan => part::orphan(),
         Part::Crowd { vms } => part::crowd(*vms),
         Part::Share { vms, pages, stream } => share::share(*vms, *pages, *stream),
+        Part::Pools { vms, pools, pages } => share::pools(*vms, *pools, *pages),
     }
 }

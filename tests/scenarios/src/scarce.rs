@@ -3,6 +3,8 @@
 //! A host that cannot spare the tier's capacity divides the memory that it can spare by weight
 //! (invariant 27), and puts take no memory from other users of the host (invariant 26).
 
+mod pools;
+
 use anyhow::{Result, ensure};
 use ddlab::{
     Command, Context, FileSpec, Guest, Machine, ReadSpec, Running, Scenario, Target, Throttle, wait,
@@ -118,8 +120,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let rescued = rescue(host)?;
     accounting::check(host)?;
     drop(sides);
+    let pools = pools::lose_alike(host)?;
     Ok(vec![
         rescued,
+        pools,
         Target::at_most(
             "scarce: difference between the parts of their pages that equal VMs kept",
             // It was 0.8, as for containers.

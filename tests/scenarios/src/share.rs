@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `ddhelper mini share`, whose VMs share the tier in steps.
+//! `ddhelper mini share` and `ddhelper mini pools`, whose VMs share the tier in steps.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, Machine, Running, wait};
@@ -26,15 +26,28 @@ impl<'a> Share<'a> {
         (vms, pages, stream): (u32, u64, u64),
         cgroup: Option<&str>,
     ) -> Result<Self> {
-        let words = format!("ddhelper mini share {vms} {pages} {stream}");
-        let command = Command::new(words.split(' '));
+        let words = format!("share {vms} {pages} {stream}");
+        Self::run(host, &words, cgroup, "idle")
+    }
+
+    /// Starts VMs with a number of pools each, puts `pages` pages into each pool, and waits until
+    /// all are full.
+    pub(crate) fn with_pools(
+        host: &'a Machine,
+        (vms, pools, pages): (u32, u32, u64),
+    ) -> Result<Self> {
+        Self::run(host, &format!("pools {vms} {pools} {pages}"), None, "full")
+    }
+
+    fn run(host: &'a Machine, words: &str, cgroup: Option<&str>, step: &str) -> Result<Self> {
+        let command = Command::new(["ddhelper", "mini"].into_iter().chain(words.split(' ')));
         let command = match cgroup {
             Some(cgroup) => command.cgroup(cgroup),
             None => command,
         };
         let running = host.spawn(&command)?;
         let mut share = Self { host, running };
-        share.await_step("idle")?;
+        share.await_step(step)?;
         Ok(share)
     }
 

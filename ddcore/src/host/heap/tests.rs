@@ -3,7 +3,9 @@
 mod contended;
 mod watched;
 
+pub(crate) use self::contended::is_any_held;
 use self::contended::Contended;
+pub(crate) use self::watched::numbers_read;
 use self::watched::Watched;
 use super::*;
 use crate::host::carried::Carried;
@@ -130,11 +132,16 @@ pub(crate) fn host() -> Host<Short> {
 }
 
 pub(crate) fn add_vm(host: &Host<Short>, number: u32) {
+    add_vm_with(host, number, &SHARES);
+}
+
+/// Adds a VM with a pool for each of these weights.
+fn add_vm_with(host: &Host<Short>, number: u32, shares: &[u32]) {
     let hasher = Hasher::new(number.into());
     let mut session = Session::new(host.tier.clone(), hasher, ());
-    for share in SHARES {
+    for share in shares {
         let pool = session.add_pool();
-        session.set_pool(pool, share, Order::Aged);
+        session.set_pool(pool, *share, Order::Aged);
     }
     host.add_vm(Watched(Vm {
         number,
@@ -447,6 +454,52 @@ fn a_node_that_is_short_of_memory_takes_pages_of_the_vms_there() {
     // A node without VMs gets pages of all of them.
     assert_eq!(give_back(&host, 20, Some(2)), 20);
     assert!(used(0) < before[0]);
+}
+
+/// The kernel asks for a few pages at a time, which are less than a page for each pool. Pools of
+/// equal weight that have equally many pages lose equally many nevertheless, and not the first ones
+/// all of theirs.
+#[test]
+fn many_equal_pools_lose_alike() {
+    const VMS: usize = 3;
+    const POOLS: u32 = 60;
+    const CALLS: u64 = 8;
+    const ASKED: u64 = 128;
+    let host = host();
+    let pages = CALLS * 8 * u64::from(PUT);
+    let all = VMS as u64 * u64::from(POOLS) * pages;
+    host.tier.set_capacity(2 * all);
+    host.tier.set_floor(2 * all);
+    for vm in 1..=VMS {
+        add_vm_with(&host, vm as u32 + 1, &[100; POOLS as usize]);
+        for pool in 0..POOLS {
+            for call in 0..CALLS {
+                let run = |n| Run {
+                    file: file(pool.into()),
+                    pool,
+                    index: (call * 8 + n) * u64::from(PUT),
+                    pages: PUT,
+                    ..Run::default()
+                };
+                put_of(&host, vm, &[0, 1, 2, 3, 4, 5, 6, 7].map(run));
+            }
+        }
+    }
+    assert_eq!(host.tier.used(), all);
+    host.stock.give_back(u64::MAX, |_| true);
+    host.tier.set_floor(0);
+    while host.tier.used() > all / 5 * 3 {
+        assert!(give_back(&host, ASKED, None) > 0);
+    }
+    let lost = |vm: usize| {
+        let vm = host.vm_list.borrow().vms()[vm].clone();
+        let left = (0..POOLS).filter_map(|pool| Some(vm.session.gauge(pool)?.held()));
+        left.map(|left| pages - left).collect::<Vec<_>>()
+    };
+    let lost: Vec<_> = (1..=VMS).flat_map(lost).collect();
+    let (most, least) = (lost.iter().max(), lost.iter().min());
+    let (most, least) = (*most.unwrap(), *least.unwrap());
+    assert!(0 < least && most <= 2 * least, "{least} to {most} pages");
 }
 
 /// The shrinker waits until another task has chosen its victims, because a kernel that gets no

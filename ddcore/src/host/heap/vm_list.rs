@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 /// The VMs, and memory for computing entitlements.
 pub struct VmList<V> {
-    /// The VMs, in the order in which they were added.
+    /// The VMs, in the order in which they were added, which is that of their numbers.
     vms: Vec<Arc<V>>,
     entities: Vec<Entity>,
     victims: Victims<VM_VICTIMS>,

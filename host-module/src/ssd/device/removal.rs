@@ -111,9 +111,7 @@ impl Device {
 
 /// Drops the pages of all VMs on a device.
 fn drop_from_all(host: &Host, device: usize) {
-    let mut from = 0;
-    while let Some((vm, session)) = host.next_vm(from).filter(|_| !queue::is_leaving()) {
-        from = vm.number.saturating_add(1);
+    for (_, session) in host.sessions(0).take_while(|_| !queue::is_leaving()) {
         // Deferred gets own places.
         session.deferrals.forget(|get| get.is_on(device));
         for pool in 0..session.pool_count() {

@@ -25,9 +25,10 @@ impl Session {
         self.pool_slot(number).filter(|pool| pool.is_live())
     }
 
-    /// Returns the live pools and their numbers, ordered by number.
-    pub(crate) fn live_pools(&self) -> impl Iterator<Item = (u32, &Pool)> {
-        (0..self.pool_count()).filter_map(|number| Some((number, self.pool(number)?)))
+    /// Returns the live pools with a number of at least `from`, and their numbers, in the order of
+    /// these.
+    pub(crate) fn live_pools(&self, from: u32) -> impl Iterator<Item = (u32, &Pool)> {
+        (from..self.pool_count()).filter_map(|number| Some((number, self.pool(number)?)))
     }
 
     /// Returns a pool's part of `pages`, the entitlement of the VM in the memory tier. Pools may
@@ -115,7 +116,7 @@ impl Session {
     /// Sums the weights with which the pools divide the VM's shares of write budgets. The caller
     /// holds the control lock, or is the only one that knows the session.
     fn weigh(&self) {
-        let weights = self.live_pools().map(|(_, pool)| pool.ssd_share());
+        let weights = self.live_pools(0).map(|(_, pool)| pool.ssd_share());
         self.writer.set_pools(weights.map(u64::from).sum());
     }
 

@@ -6,7 +6,11 @@
 use std::ops::Range;
 
 use anyhow::{Context as _, Result, ensure};
-use ddabi::hypercall::{Operation, Status};
+use ddabi::{
+    hypercall::{Operation, Status},
+    key::FileKey,
+    request::Run,
+};
 use kvm_ioctls::Kvm;
 use memmap2::MmapMut;
 use serde_json::json;
@@ -15,7 +19,7 @@ use signal_hook::{consts::SIGUSR1, iterator::Signals};
 use super::{
     memory::{self, PAGE},
     part::{allow_files, say},
-    vm::MiniVm,
+    vm::{FRAMES, MiniVm},
 };
 
 /// Pages of a put.
@@ -71,6 +75,45 @@ pub(super) fn share(vms: u32, pages: u64, stream: u64) -> Result<()> {
     }
     say(&json!({"step": "asked", "hits": hits, "wrong": wrong}))?;
     begin().map(drop)
+}
+
+/// Registers `vms` VMs with `pools` pools each, of equal weights, and puts `pages` pages into each
+/// pool, a run at a time.
+pub(super) fn pools(vms: u32, pools: u32, pages: u64) -> Result<()> {
+    allow_files(u64::from(vms) * 4 + 100)?;
+    let mut signals = Signals::new([SIGUSR1])?;
+    let kvm = Kvm::new()?;
+    let (mut frames, theirs) = memory::shared(RUN as usize)?;
+    let mut all = Vec::new();
+    for number in 0..vms {
+        let mut vm = MiniVm::new(&kvm)?;
+        vm.frames(&theirs)?;
+        ensure!(vm.hello()?.status == Status::Ok, "VM {number} is refused");
+        for pool in 0..pools {
+            let number = vm.create_pool(&format!("c{pool}"))?;
+            for index in (0..pages).step_by(RUN as usize) {
+                for (frame, index) in frames.chunks_mut(PAGE).zip(index..) {
+                    frame.copy_from_slice(&content(number, index));
+                }
+                let run = Run {
+                    file: FileKey {
+                        inode: u64::from(number) + 1,
+                        ..FileKey::default()
+                    },
+                    pool: number,
+                    index,
+                    gfn: FRAMES,
+                    pages: RUN as u16,
+                    ..Run::default()
+                };
+                let put = vm.transfer(Operation::Put, &run)?;
+                ensure!(put.done, "pool {number} stores no pages: {put:?}");
+            }
+        }
+        all.push(vm);
+    }
+    say(&json!({"step": "full"}))?;
+    signals.forever().next().context("no signal").map(drop)
 }
 
 /// Puts pages of a VM, a run at a time.

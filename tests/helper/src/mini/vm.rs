@@ -9,11 +9,13 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use ddabi::{
-    ABI_VERSION,
-    answer::{HelloAnswer, RESULTS},
+    ABI_VERSION, NAME_LEN,
+    answer::{HelloAnswer, PoolAnswer, RESULTS},
     hypercall::{NUMBER, Operation, Outcome, Status},
     key::FileKey,
-    request::{BODY, Hello, REQUEST_MAGIC, RequestHeader, Run},
+    policy::Policy,
+    pool::{DEFAULT_WEIGHT, SAME_WEIGHT, SsdAdmit, Store},
+    request::{BODY, Hello, PoolBody, REQUEST_MAGIC, RequestHeader, Run},
 };
 use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_regs, kvm_segment, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd, VmFd};
@@ -162,9 +164,36 @@ impl<'a> MiniVm<'a> {
             pages,
             ..Run::default()
         };
-        let outcome = self.call(operation, self.session, &run)?;
+        self.transfer(operation, &run)
+    }
+
+    /// Puts or gets a run.
+    pub(super) fn transfer(&mut self, operation: Operation, run: &Run) -> Result<Done> {
+        let outcome = self.call(operation, self.session, run)?;
         let done = outcome.answered && self.own[ANSWER + RESULTS] == 1;
         Ok(Done { outcome, done })
+    }
+
+    /// Creates a pool with the usual weight. Returns its number.
+    pub(super) fn create_pool(&mut self, name: &str) -> Result<u32> {
+        let mut body = PoolBody {
+            pool: 0,
+            weight: DEFAULT_WEIGHT,
+            store: Store::Memory as u32,
+            policy: Policy::Fifo as u32,
+            ssd_weight: SAME_WEIGHT,
+            ssd_admit: SsdAdmit::All as u32,
+            name_len: u32::try_from(name.len())?,
+            name: [0; NAME_LEN],
+        };
+        body.name[..name.len()].copy_from_slice(name.as_bytes());
+        let outcome = self.call(Operation::PoolCreate, self.session, &body)?;
+        ensure!(
+            outcome.status == Status::Ok && outcome.answered,
+            "no pool {name}: {outcome:?}"
+        );
+        let answer = PoolAnswer::read_from_prefix(&self.own[ANSWER + RESULTS..]);
+        Ok(answer.ok().context("a page")?.0.pool)
     }
 
     /// Makes a call that the host must accept and whose answer has no result.

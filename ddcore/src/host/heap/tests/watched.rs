@@ -5,8 +5,19 @@ use super::Short;
 use crate::host::heap::{self, Session};
 use crate::host::room;
 use crate::host::standing::Standing;
+use core::cell::Cell;
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
+
+std::thread_local! {
+    /// Number of VMs whose number the thread has read.
+    static NUMBERS_READ: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Returns how often the thread has read the number of a VM.
+pub(crate) fn numbers_read() -> u32 {
+    NUMBERS_READ.get()
+}
 
 /// A VM whose session may not be borrowed with a lock held: in the kernel, the borrower could be
 /// the last owner, and free the memory of the session under the lock.
@@ -24,6 +35,7 @@ impl room::Vm for Watched {
     type Session = Session<Short>;
 
     fn number(&self) -> u32 {
+        NUMBERS_READ.set(numbers_read() + 1);
         self.0.number()
     }
 
