@@ -40,13 +40,13 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
     let mut texts = Vec::new();
     if wanted(Side::Host) {
         if let Some(host) = context.open_host()? {
-            texts.push(host_text(&host.status));
+            texts.push(host_text(&host.status, context.columns()));
             report.host = Some(host.status);
         }
     }
     if wanted(Side::Guest) {
         if let Some(guest) = context.open_guest()? {
-            texts.push(guest_text(&guest.status));
+            texts.push(guest_text(&guest.status, context.columns()));
             report.guest = Some(guest.status);
         }
     }
@@ -57,7 +57,7 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
     }
 }
 
-fn host_text(status: &HostStatus) -> String {
+fn host_text(status: &HostStatus, columns: usize) -> String {
     let mut facts = Properties::default();
     facts.add(
         "Host module",
@@ -89,10 +89,10 @@ fn host_text(status: &HostStatus) -> String {
         show_pages(counters.evicted.saturating_add(counters.shrunk)),
     );
     facts.add("Index memory", show_bytes(counters.index_bytes));
-    facts.text()
+    facts.text(columns)
 }
 
-fn guest_text(status: &GuestStatus) -> String {
+fn guest_text(status: &GuestStatus, columns: usize) -> String {
     let mut facts = Properties::default();
     facts.add(
         "Guest module",
@@ -139,7 +139,7 @@ fn guest_text(status: &GuestStatus) -> String {
             show_bytes(counters.map_bytes)
         ),
     );
-    facts.text()
+    facts.text(columns)
 }
 
 fn version(module: &Option<String>, abi: u32) -> String {
