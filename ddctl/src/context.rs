@@ -4,6 +4,7 @@
 
 use crate::{
     error::{Error, Kind, Result},
+    paragraph::COLUMNS,
     system::System,
 };
 use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side, program_error};
@@ -68,6 +69,15 @@ impl<'a> Context<'a> {
         self.system.terminal()
             && !has("NO_COLOR", |value| !value.is_empty())
             && !has("TERM", |value| value == "dumb")
+    }
+
+    /// Returns the number of columns that tables may have: those of the terminal, and never fewer
+    /// than every terminal has.
+    pub(crate) fn columns(&self) -> usize {
+        self.system
+            .columns()
+            .map_or(COLUMNS, usize::from)
+            .max(COLUMNS)
     }
 
     /// Prints a warning to the standard error.

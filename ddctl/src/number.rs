@@ -21,10 +21,12 @@ pub(crate) fn count(count: u64) -> String {
 
 fn short(size: &str) -> String {
     let text = size.replace(' ', "");
-    match text.strip_suffix("iB") {
-        Some(short) => short.into(),
-        None => text,
+    let mut text = text.strip_suffix("iB").unwrap_or(&text).to_owned();
+    // Four digits and two decimals: the last of them is left out.
+    if text.len() > 7 {
+        text.remove(text.len() - 2);
     }
+    text
 }
 
 /// Formats a rate in at most six columns: `12.3k`.
@@ -60,6 +62,10 @@ mod tests {
         assert_eq!(
             [0, 1, 81_920, 1 << 18].map(size),
             ["0", "4K", "320.0M", "1.00G"]
+        );
+        assert_eq!(
+            [(1 << 28) - 2561, 1_000 << 28].map(size),
+            ["1023.9G", "1000.0T"]
         );
         assert_eq!(percent(Some(0.755)), "75.5%");
         assert_eq!(percent(None), "-");

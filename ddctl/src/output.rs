@@ -2,12 +2,10 @@
 
 //! Output of verbs, as text and as JSON.
 
-use crate::{context::Context, error::Result};
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use crate::{context::Context, error::Result, paragraph::paragraph};
 use ddnl::{printable_json, schema::versioned};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// One output of a verb in both forms.
 pub(crate) struct Frame {
@@ -43,39 +41,6 @@ impl Frame {
     }
 }
 
-/// A plain table with texts aligned to the left, and numbers to the right.
-pub(crate) struct Table(Grid);
-
-impl Table {
-    /// Creates a table with these headings, of which the first `left` are aligned to the left.
-    pub(crate) fn new(left: usize, headings: &[&str]) -> Self {
-        let mut grid = Grid::new();
-        grid.load_style(presets::NOTHING);
-        grid.set_header(headings);
-        for (index, column) in grid.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            if index >= left {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        Self(grid)
-    }
-
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.0.add_row(cells);
-    }
-
-    /// Returns the table without blanks at the ends of its lines.
-    pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        for line in self.0.lines() {
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
 /// Names and values, one pair per line, with the values aligned.
 #[derive(Default)]
 pub(crate) struct Properties(Vec<(String, String)>);
@@ -85,15 +50,15 @@ impl Properties {
         self.0.push((name.into(), value.into()));
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// Returns the text for a terminal with this number of columns.
+    pub(crate) fn text(&self, columns: usize) -> String {
         let width = self.0.iter().map(|(name, _)| name.chars().count()).max();
         let width = width.unwrap_or_default();
-        let mut text = String::new();
-        for (name, value) in &self.0 {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name:width$}  {value}");
-        }
-        text
+        let lines = self.0.iter().map(|(name, value)| {
+            let mark = format!("{name:width$}  ");
+            paragraph(&mark, value, columns)
+        });
+        lines.collect()
     }
 }
 

@@ -4,7 +4,10 @@
 
 use ddnl::{EventSource, GuestControl, HostControl, Result, Side, blocking};
 use raw_cpuid::{CpuId, native_cpuid::cpuid_count};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    termios::tcgetwinsize,
+};
 use std::{
     ffi::OsString,
     io::{self, IsTerminal, stdout},
@@ -36,6 +39,8 @@ pub trait System {
     fn hypervisors(&self) -> Vec<String>;
     /// Returns whether the output is a terminal.
     fn terminal(&self) -> bool;
+    /// Returns the number of columns of the terminal that the output is, if it is one.
+    fn columns(&self) -> Option<u16>;
     /// Returns the value of an environment variable.
     fn variable(&self, name: &str) -> Option<OsString>;
 }
@@ -104,6 +109,12 @@ impl System for Machine {
 
     fn terminal(&self) -> bool {
         stdout().is_terminal()
+    }
+
+    fn columns(&self) -> Option<u16> {
+        // Some terminals, such as serial lines, do not know their size.
+        let size = tcgetwinsize(stdout()).ok()?;
+        Some(size.ws_col).filter(|columns| *columns > 0)
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {

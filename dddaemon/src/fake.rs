@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
+    net::{TcpListener, TcpStream},
     os::unix::net::UnixDatagram,
     path::Path,
     process::{Child, Command, Stdio},
@@ -104,6 +105,32 @@ impl Manager {
         }
     }
 
+    /// Returns the addresses of the network at which the daemon listens, as `/proc/net/tcp` has
+    /// them: the bytes of the address from the last to the first, and the port, in hexadecimal.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the daemon has ended.
+    pub fn listens(&self) -> Vec<String> {
+        const LISTENS: &str = "0A";
+        let process = format!("/proc/{}", self.daemon.id());
+        let files = fs::read_dir(format!("{process}/fd")).expect("a process");
+        let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        let links: Vec<String> = links.map(|link| link.display().to_string()).collect();
+        let mut addresses = Vec::new();
+        for table in ["tcp", "tcp6"] {
+            let table = fs::read_to_string(format!("{process}/net/{table}"));
+            for line in table.unwrap_or_default().lines().skip(1) {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                let (address, state, inode) = (fields[1], fields[3], fields[9]);
+                if state == LISTENS && links.contains(&format!("socket:[{inode}]")) {
+                    addresses.push(address.to_owned());
+                }
+            }
+        }
+        addresses
+    }
+
     /// Sends a signal to the daemon.
     ///
     /// # Panics
@@ -157,6 +184,41 @@ pub fn assert_unit(path: &Path, lines: &[&str]) {
     let Ok(output) = asked else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
+}
+
+/// Checks that a daemon listens nowhere, unless its file has the key `metrics`, and then at this
+/// address only, and that no other setting is needed. `start` starts it with a line in its file.
+///
+/// # Panics
+///
+/// Panics if it does not.
+pub fn assert_page_is_asked_for(start: impl Fn(&str) -> Manager) {
+    let port = TcpListener::bind("0.0.0.0:0").and_then(|free| free.local_addr());
+    let port = port.expect("a port").port();
+    // Each is another address of this machine, as that of a network card is.
+    let asks = |address: &str| TcpStream::connect((address, port)).is_ok();
+    for (metrics, wanted, is_open) in [
+        (None, None, [false, false]),
+        (Some("127.0.0.1"), Some("0100007F"), [true, false]),
+        (Some("127.0.0.2"), Some("0200007F"), [false, true]),
+        (Some("0.0.0.0"), Some("00000000"), [true, true]),
+    ] {
+        let line = metrics.map(|address| format!("metrics = \"{address}:{port}\"\n"));
+        let manager = start(&line.unwrap_or_default());
+        manager.wait_for("READY=1");
+        // The daemon does its work, and not only its preparations.
+        manager.wait_for("WATCHDOG=1");
+        let wanted: Vec<String> = wanted
+            .iter()
+            .map(|address| format!("{address}:{port:04X}"))
+            .collect();
+        assert_eq!(manager.listens(), wanted, "with metrics = {metrics:?}");
+        assert_eq!(
+            ["127.0.0.1", "127.0.0.2"].map(asks),
+            is_open,
+            "with metrics = {metrics:?}"
+        );
+    }
 }
 
 /// Checks that a file in `docs` is the schema of a program, which `program schema` prints.

@@ -4,7 +4,11 @@
 
 mod queries;
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Result, bail};
 
@@ -18,36 +22,17 @@ pub(crate) struct Args {}
 const DIRECTORY: &str = "packaging/monitoring";
 
 pub(crate) fn run(_: &Args) -> Result<bool> {
-    package::install_missing()?;
-    let promtool = root::launcher(&root::monitoring()?, "promtool")?;
-    let prometheus = prometheus()?;
-    let directory = workspace::target().join("monitoring");
-    fs::create_dir_all(&directory)?;
-    let queries = directory.join("queries.yml");
-    fs::write(&queries, queries::as_rules()?)?;
-    let queries = queries.display().to_string();
+    let programs = Programs::install()?;
     let mut failed = Vec::new();
-    for (name, arguments) in [
-        ("rules", ["check", "rules", "doubledecker.rules.yml"]),
-        ("alerts", ["test", "rules", "doubledecker.rules.test.yml"]),
-        ("queries", ["check", "rules", &queries]),
-        ("config", ["check", "config", "prometheus.yml"]),
-    ] {
-        let mut command = Command::new(&promtool);
-        command
-            .args(arguments)
-            .current_dir(workspace::top().join(DIRECTORY));
-        let log = workspace::target().join(format!("log/promtool-{name}.log"));
-        if let Err(error) = progress::step(name, || progress::quiet(&mut command, &log)) {
-            eprintln!("{error:#}");
-            failed.push(name);
-        }
+    for (name, error) in programs.complaints()? {
+        eprintln!("{error}");
+        failed.push(name);
     }
     let status = workspace::cargo()
         .args(["test", "--package", "ddhostd", "--package", "policyd"])
-        .args(["--test", "daemon", "--", "--ignored", "page::prom"])
-        .env("PROMTOOL", &promtool)
-        .env("PROMETHEUS", &prometheus)
+        .args(["--test", TESTS, "--"])
+        .args(PAGES)
+        .envs(programs.variables())
         .status()?;
     if !status.success() {
         failed.push("pages");
@@ -57,6 +42,76 @@ pub(crate) fn run(_: &Args) -> Result<bool> {
     }
     println!("no complaints");
     Ok(true)
+}
+
+/// Name of the daemons' test programs.
+pub(crate) const TESTS: &str = "daemon";
+/// Arguments of these programs that run the tests of their pages with these programs.
+pub(crate) const PAGES: [&str; 2] = ["--ignored", "page::prom"];
+
+/// Prometheus and its linter, of Debian.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    promtool: PathBuf,
+    prometheus: PathBuf,
+}
+
+impl Programs {
+    /// Installs them in a root directory of their own, if they are not there.
+    fn install() -> Result<Self> {
+        package::install_missing()?;
+        let root = root::monitoring()?;
+        Ok(Self {
+            promtool: root::launcher(&root, "promtool")?,
+            prometheus: root::launcher(&root, "prometheus")?,
+        })
+    }
+
+    /// Installs them, or reports why this machine cannot.
+    pub(crate) fn if_obtainable() -> Option<Self> {
+        match Self::install() {
+            Ok(programs) => Some(programs),
+            Err(error) => {
+                eprintln!("note: Prometheus is not there, and its checks are left out: {error:#}");
+                None
+            }
+        }
+    }
+
+    /// Returns the variables by which tests find them.
+    pub(crate) fn variables(&self) -> [(&'static str, &Path); 2] {
+        [
+            ("PROMTOOL", &self.promtool),
+            ("PROMETHEUS", &self.prometheus),
+        ]
+    }
+
+    /// Checks the rules, their tests, all queries and the configuration. Returns what the linter
+    /// complains about.
+    fn complaints(&self) -> Result<Vec<(&'static str, String)>> {
+        let directory = workspace::target().join("monitoring");
+        fs::create_dir_all(&directory)?;
+        let queries = directory.join("queries.yml");
+        fs::write(&queries, queries::as_rules()?)?;
+        let queries = queries.display().to_string();
+        let mut complaints = Vec::new();
+        for (name, arguments) in [
+            ("rules", ["check", "rules", "doubledecker.rules.yml"]),
+            ("alerts", ["test", "rules", "doubledecker.rules.test.yml"]),
+            ("queries", ["check", "rules", &queries]),
+            ("config", ["check", "config", "prometheus.yml"]),
+        ] {
+            let mut command = Command::new(&self.promtool);
+            command
+                .args(arguments)
+                .current_dir(workspace::top().join(DIRECTORY));
+            let log = workspace::target().join(format!("log/promtool-{name}.log"));
+            if let Err(error) = progress::step(name, || progress::quiet(&mut command, &log)) {
+                complaints.push((name, format!("{error:#}")));
+            }
+        }
+        Ok(complaints)
+    }
 }
 
 /// Returns a program that runs Debian's Prometheus on this machine's files.
@@ -82,6 +137,15 @@ mod tests {
         let pattern = Regex::new(pattern).unwrap();
         let found = pattern.captures_iter(text);
         found.map(|one| one.get(1).unwrap().as_str()).collect()
+    }
+
+    /// What the packages install is checked with every run of the tests.
+    #[test]
+    fn rules_queries_and_configuration_pass_the_linter() {
+        if let Some(programs) = Programs::if_obtainable() {
+            let complaints = programs.complaints().unwrap();
+            assert!(complaints.is_empty(), "{complaints:#?}");
+        }
     }
 
     /// The tests of the daemons check that the tables list what the programs export.

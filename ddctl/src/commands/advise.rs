@@ -7,11 +7,11 @@ use crate::{
     context::Context,
     error::Result,
     output::Frame,
+    paragraph::{COLUMNS, paragraph},
     target::name_vms,
 };
 use clap::Args;
 use ddnl::Side;
-use std::fmt::Write;
 
 /// Suggest changes of weights and sizes, and estimate their effects
 ///
@@ -51,14 +51,13 @@ pub(crate) fn run(context: &mut Context<'_>, _: &Arguments) -> Result<()> {
 
 fn text(report: &AdviceReport) -> String {
     let mut text = String::new();
-    // Writing to a string cannot fail.
     for (number, advice) in (1..).zip(&report.advice) {
         let mark = format!("{number}. ");
-        text += &paragraph(&mark, &advice.finding);
+        text += &paragraph(&mark, &advice.finding, COLUMNS);
         for command in &advice.commands {
-            let _ = writeln!(text, "     {command}");
+            text += &continued(command);
         }
-        text += &paragraph("   ", &advice.effect);
+        text += &paragraph("   ", &advice.effect, COLUMNS);
         text.push('\n');
     }
     if report.advice.is_empty() {
@@ -68,31 +67,15 @@ fn text(report: &AdviceReport) -> String {
         text += "What is not known:\n";
     }
     for unknown in &report.unknown {
-        text += &paragraph("- ", unknown);
+        text += &paragraph("- ", unknown, COLUMNS);
     }
     text
 }
 
-/// Breaks a text into lines that fit 80 columns, the first of which begins with a mark.
-fn paragraph(mark: &str, text: &str) -> String {
-    const WIDTH: usize = 79;
-    let mut lines = String::new();
-    let mut line = mark.to_owned();
-    let mut length = mark.len();
-    for word in text.split(' ') {
-        let word_length = word.chars().count();
-        if length + 1 + word_length > WIDTH && length > mark.len() {
-            lines += line.trim_end();
-            lines.push('\n');
-            line = " ".repeat(mark.len());
-            length = mark.len();
-        }
-        if length > mark.len() {
-            line.push(' ');
-            length += 1;
-        }
-        line += word;
-        length += word_length;
-    }
-    lines + &line + "\n"
+/// Breaks a command into lines that a shell takes for one.
+fn continued(command: &str) -> String {
+    const MARK: &str = "     ";
+    let lines = paragraph(MARK, command, COLUMNS - 2);
+    let lines: Vec<&str> = lines.lines().collect();
+    format!("{}\n", lines.join(" \\\n"))
 }

@@ -11,6 +11,7 @@ use crate::{
     context::Context,
     error::{Kind, Result},
     output::Frame,
+    paragraph::{COLUMNS, paragraph},
     system::System,
 };
 use clap::Args;
@@ -183,13 +184,10 @@ fn text(findings: &[Finding], failed: usize) -> String {
             Verdict::Warn => "warn",
             Verdict::Fail => "FAIL",
         };
-        let _ = writeln!(
-            text,
-            "  {verdict:<4}  {:<11} {}",
-            finding.check, finding.message
-        );
+        let mark = format!("  {verdict:<4}  {:<11} ", finding.check);
+        text += &paragraph(&mark, &finding.message, COLUMNS);
         if let Some(advice) = &finding.advice {
-            let _ = writeln!(text, "{:20}-> {advice}", "");
+            text += &paragraph(&format!("{:20}-> ", ""), advice, COLUMNS);
         }
     }
     let _ = match failed {

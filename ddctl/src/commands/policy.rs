@@ -5,8 +5,10 @@
 use crate::{
     context::Context,
     error::{Error, Kind, Result},
-    number::bytes,
-    output::{Frame, Table, printable},
+    number::{bytes, rate},
+    output::{Frame, printable},
+    paragraph::paragraph,
+    table::Table,
     watch::{self, Watch},
 };
 use clap::Args;
@@ -71,11 +73,11 @@ struct Goal {
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     watch::show(context, &arguments.watch, |context, _| {
         let path = context.system.file(&arguments.socket.to_string_lossy());
-        draw(&path)
+        draw(&path, context.columns())
     })
 }
 
-fn draw(path: &Path) -> Result<Frame> {
+fn draw(path: &Path, columns: usize) -> Result<Frame> {
     let line = read(path).map_err(|error| {
         Error::new(Kind::from(&error), format!("cannot ask policyd: {error}"))
             .hint("`systemctl status doubledecker-policyd` shows whether it runs")
@@ -94,7 +96,7 @@ fn draw(path: &Path) -> Result<Frame> {
     }
     let json: Value = serde_json::from_str(&line).map_err(other)?;
     let report: Report = serde_json::from_str(&line).map_err(other)?;
-    let text = text(&report);
+    let text = text(&report, columns);
     Ok(Frame::new(text, &json))
 }
 
@@ -110,11 +112,10 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(line)
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &Report, columns: usize) -> String {
     let mut text = String::new();
     if let Some(trouble) = &report.trouble {
-        text.push_str(&printable(trouble));
-        text.push('\n');
+        text.push_str(&paragraph("", &printable(trouble), columns));
     }
     text.push_str(&match report.store_bytes {
         Some(bytes) => format!("The host gives this VM {}", show_bytes(bytes)),
@@ -137,7 +138,7 @@ fn text(report: &Report) -> String {
         let figure = |value: Option<f64>| value.map_or_else(|| "-".into(), number);
         table.row([
             printable(&one.name),
-            printable(&one.class),
+            printable(&one.class.replace("priority", "prio")),
             printable(&one.verdict.replace('_', " ")),
             goal.map_or_else(
                 || "-".into(),
@@ -157,13 +158,14 @@ fn text(report: &Report) -> String {
             table.row(cells);
         }
     }
-    text.push_str(&table.text());
+    text.push_str(&table.text(columns));
     text
 }
 
-/// Formats a number with about three significant digits.
+/// Formats a number with about three significant digits, in at most six columns.
 fn number(number: f64) -> String {
     match number.abs() {
+        size if size >= 9_999.5 => rate(number),
         size if size >= 100.0 => format!("{number:.0}"),
         size if size >= 1.0 => format!("{number:.1}"),
         _ => format!("{number:.3}"),

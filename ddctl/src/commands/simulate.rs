@@ -5,7 +5,8 @@
 use crate::{
     context::Context,
     error::{Error, Kind, Result},
-    output::{Frame, Table},
+    output::Frame,
+    table::Table,
     value,
 };
 use clap::Args;
@@ -54,7 +55,8 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     }
     let cache = in_pages(arguments.cache, all);
     let advice = advise(&recorded, cache);
-    draw(&arguments.traces, cache, &advice).print(context)
+    let frame = draw(&arguments.traces, cache, &advice, context.columns());
+    frame.print(context)
 }
 
 /// At least one page, so that there is something to simulate.
@@ -68,7 +70,7 @@ fn unread(error: &impl std::fmt::Display) -> Error {
         .hint("a trace is CSV with a header line that names at least op, size and lbn")
 }
 
-fn draw(names: &[String], cache: usize, advice: &[Advice]) -> Frame {
+fn draw(names: &[String], cache: usize, advice: &[Advice], columns: usize) -> Frame {
     let mut weights = Table::new(
         1,
         &["TRACE", "WEIGHT", "SHARE", "POLICY", "HIT", "PUTS/HIT"],
@@ -102,9 +104,9 @@ fn draw(names: &[String], cache: usize, advice: &[Advice]) -> Frame {
         "Best division of {} (hits of all accesses):\n{}\nPolicies at these shares:\n{}\nOther \
          sizes, with fifo:\n{}",
         show_pages(cache as u64),
-        weights.text(),
-        policies.text(),
-        sizes.text()
+        weights.text(columns),
+        policies.text(columns),
+        sizes.text(columns)
     );
     let traces = names.iter().zip(advice);
     let report = SimulationReport {

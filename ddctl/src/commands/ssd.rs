@@ -5,11 +5,12 @@
 use crate::{
     context::Context,
     error::{Error, Kind, Result},
-    eviction,
-    output::{Frame, Table},
+    eviction, number,
+    output::{Frame, printable},
     report::{DeviceReport, DevicesReport, SsdSettingsReport},
     save,
     system::System,
+    table::Table,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use ddabi::ssd::Waiting;
@@ -351,19 +352,19 @@ fn list(context: &mut Context<'_>) -> Result<()> {
         let errors = stats.read_errors + stats.timeouts + stats.bad_checksums + stats.write_errors;
         table.row([
             device.id.to_string(),
-            device.path.clone(),
+            printable(&device.path),
             device_state_word(device.state).into(),
-            show_pages(stats.places),
-            show_pages(stats.used),
-            show_pages(stats.read_pages),
-            show_pages(stats.written_pages),
+            number::size(stats.places),
+            number::size(stats.used),
+            number::size(stats.read_pages),
+            number::size(stats.written_pages),
             errors.to_string(),
         ]);
     }
     let text = if devices.is_empty() {
         "The SSD tier has no device; `ddctl ssd add DEVICE` adds one\n".into()
     } else {
-        table.text()
+        table.text(context.columns())
     };
     Frame::new(text, &DevicesReport { devices }).print(context)
 }

@@ -94,9 +94,9 @@ fn draw(
         _ if context.json => String::new(),
         (true, [Group { vm, pools }]) => pools
             .iter()
-            .map(|pool| detail::text(vm.as_ref(), pool))
+            .map(|pool| detail::text(vm.as_ref(), pool, context.columns()))
             .collect(),
-        _ => table::text(&groups, elapsed, rates),
+        _ => table::text(&groups, elapsed, rates, context.columns()),
     };
     rates.remember(&groups);
     Ok(Frame::new(text, &report))

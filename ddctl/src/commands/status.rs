@@ -40,13 +40,13 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
     let mut texts = Vec::new();
     if wanted(Side::Host) {
         if let Some(host) = context.open_host()? {
-            texts.push(host_text(&host.status));
+            texts.push(host_text(&host.status, context.columns()));
             report.host = Some(host.status);
         }
     }
     if wanted(Side::Guest) {
         if let Some(guest) = context.open_guest()? {
-            texts.push(guest_text(&guest.status));
+            texts.push(guest_text(&guest.status, context.columns()));
             report.guest = Some(guest.status);
         }
     }
@@ -57,7 +57,7 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
     }
 }
 
-fn host_text(status: &HostStatus) -> String {
+fn host_text(status: &HostStatus, columns: usize) -> String {
     let mut facts = Properties::default();
     facts.add(
         "Host module",
@@ -96,10 +96,10 @@ fn host_text(status: &HostStatus) -> String {
             limit => format!("{index} of at most {}", show_pages(limit)),
         },
     );
-    facts.text()
+    facts.text(columns)
 }
 
-fn guest_text(status: &GuestStatus) -> String {
+fn guest_text(status: &GuestStatus, columns: usize) -> String {
     let mut facts = Properties::default();
     facts.add(
         "Guest module",
@@ -146,7 +146,7 @@ fn guest_text(status: &GuestStatus) -> String {
             show_bytes(counters.map_bytes)
         ),
     );
-    facts.text()
+    facts.text(columns)
 }
 
 fn version(module: &Option<String>, abi: u32) -> String {

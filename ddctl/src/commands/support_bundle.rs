@@ -86,7 +86,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         facts.add(&format!("  {}", entry.name), entry.about.clone());
     }
     let mut text = format!("Wrote {}, which contains\n", path.display());
-    text += &facts.text();
+    text += &facts.text(context.columns());
     text += "Remove passwords from configuration files before you pass it on\n";
     let files = entries.into_iter().map(|entry| entry.name).collect();
     Frame::new(text, &BundleReport { path, files }).print(context)

@@ -6,13 +6,14 @@ use super::stats::hit_ratio;
 use crate::{
     context::Context,
     error::Result,
-    output::{Frame, Table, show_ratio},
+    number,
+    output::Frame,
     report::{VmReport, VmsReport},
+    table::Table,
     target::name_vms,
     watch::{self, Watch},
 };
 use clap::{Args, Subcommand};
-use ddconf::size::show_pages;
 
 /// Show VMs (host)
 #[derive(Debug, Subcommand)]
@@ -54,9 +55,9 @@ fn list(context: &Context<'_>) -> Result<Frame> {
             show(named.pid()),
             show(named.vmm.uid),
             vm.weight.to_string(),
-            show_pages(vm.used),
-            show_pages(vm.entitlement),
-            show_ratio(hit_ratio(&vm.stats)),
+            number::size(vm.used),
+            number::size(vm.entitlement),
+            number::percent(hit_ratio(&vm.stats)),
             vm.pools.to_string(),
         ]);
     }
@@ -66,7 +67,7 @@ fn list(context: &Context<'_>) -> Result<Frame> {
     let text = if vms.is_empty() {
         "No VM has loaded doubledecker_guest yet\n".into()
     } else {
-        table.text()
+        table.text(context.columns())
     };
     Ok(Frame::new(text, &report))
 }

@@ -90,7 +90,8 @@ impl State {
     /// Returns all rows that pass the filter, in order.
     pub(super) fn rows(&self) -> Vec<&Row> {
         let filter = self.filter.to_lowercase();
-        let passes = |row: &&Row| row.name.to_lowercase().contains(&filter);
+        // Most of the time there is no filter, and letters of all names need not be changed.
+        let passes = |row: &&Row| filter.is_empty() || row.name.to_lowercase().contains(&filter);
         let mut rows: Vec<&Row> = rows_of(&self.reading).iter().filter(passes).collect();
         self.order.sort(&mut rows, &self.histories);
         rows

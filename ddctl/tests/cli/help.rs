@@ -68,30 +68,3 @@ fn check_help(command: &clap::Command, line: &str) {
 fn every_help_has_examples_and_fits() {
     check_help(&ddctl::command(), "");
 }
-
-#[test]
-fn tables_fit() {
-    let host = World::host();
-    host.file("/dev/nvme0n1", "");
-    host.run("ssd add /dev/nvme0n1");
-    let guest = World::guest();
-    let report = crate::policy::REPORT.replace("\\u001b[2J", "");
-    crate::policy::daemon(&guest, report.leak());
-    for (world, line) in [
-        (&host, "status"),
-        (&host, "vm list"),
-        (&host, "stats"),
-        (&host, "stats --watch --count 2"),
-        (&host, "stats web/nginx"),
-        (&host, "ssd list"),
-        (&guest, "stats"),
-        (&guest, "stats --curve"),
-        (&guest, "container list"),
-        (&guest, "policy"),
-        (&guest, "status"),
-    ] {
-        for text in world.outcome(line).out.lines() {
-            assert!(text.chars().count() <= 80, "{line}: {text}");
-        }
-    }
-}

@@ -19,4 +19,5 @@ mod simulate;
 mod support_bundle;
 mod top;
 mod watch;
+mod width;
 mod world;

@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub events: RefCell<Vec<Event>>,
     pub root: TempDir,
     pub terminal: bool,
+    /// The number of columns of the terminal.
+    pub columns: Option<u16>,
     /// Environment variables.
     pub variables: BTreeMap<&'static str, &'static str>,
     /// Called when a verb waits.
@@ -53,6 +55,7 @@ impl World {
             events: RefCell::default(),
             root: TempDir::new().unwrap(),
             terminal: false,
+            columns: None,
             variables: BTreeMap::new(),
             meanwhile: RefCell::new(Box::new(|| {})),
             step: Rc::default(),
@@ -226,6 +229,10 @@ impl System for World {
 
     fn terminal(&self) -> bool {
         self.terminal
+    }
+
+    fn columns(&self) -> Option<u16> {
+        self.columns
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {

@@ -206,6 +206,10 @@ impl System for SyntheticHost {
         stdout().is_terminal()
     }
 
+    fn columns(&self) -> Option<u16> {
+        None
+    }
+
     fn variable(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }

@@ -140,11 +140,12 @@ fn the_version_is_that_of_the_modules() {
     command.arg("--version").assert().success().stdout(version);
 }
 
-/// Starts the daemon with a file of its own.
-fn start(directory: &Path) -> Manager {
+/// Starts the daemon with a file of its own, which has this text at its end.
+fn start(directory: &Path, text: &str) -> Manager {
     let file = directory.join("host.toml");
     let socket = directory.join("host.sock");
-    fs::write(&file, format!("status-socket = \"{}\"\n", socket.display())).unwrap();
+    let text = format!("status-socket = \"{}\"\n{text}", socket.display());
+    fs::write(&file, text).unwrap();
     Manager::start(cargo_bin!("ddhostd"), &file, directory)
 }
 
@@ -152,7 +153,7 @@ fn start(directory: &Path) -> Manager {
 #[test]
 fn it_talks_to_its_manager() {
     let directory = TempDir::new().unwrap();
-    let mut manager = start(directory.path());
+    let mut manager = start(directory.path(), "");
     manager.wait_for("READY=1");
     manager.wait_for("WATCHDOG=1");
     let second = cargo_bin_cmd!("ddhostd")
@@ -178,6 +179,15 @@ fn it_talks_to_its_manager() {
     manager.wait_for("STOPPING=1");
     assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
     assert!(!socket.exists());
+}
+
+/// The file that the packages install has no address.
+#[test]
+fn the_page_is_served_where_the_file_says() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/host.toml");
+    let example = fs::read_to_string(example).unwrap();
+    let directory = TempDir::new().unwrap();
+    fake::assert_page_is_asked_for(|line| start(directory.path(), &format!("{line}{example}")));
 }
 
 #[test]

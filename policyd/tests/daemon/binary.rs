@@ -78,6 +78,15 @@ fn it_talks_to_its_manager() {
     assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
 }
 
+/// The file that the packages install has no address.
+#[test]
+fn the_page_is_served_where_the_file_says() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/policyd.toml");
+    let example = fs::read_to_string(example).unwrap();
+    let directory = TempDir::new().unwrap();
+    fake::assert_page_is_asked_for(|line| start(directory.path(), &format!("{line}{example}")));
+}
+
 /// The unit starts the program, and has the privileges that it needs.
 #[test]
 fn the_unit_is_sound() {

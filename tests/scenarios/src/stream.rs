@@ -26,6 +26,7 @@ pub(crate) const STREAM: Scenario = Scenario {
     run,
 };
 
+const CAPACITY_MIB: u64 = 256;
 /// Memory that a guest takes for persistent, which is a device with DAX.
 const PERSISTENT: &str = "memmap=64M!384M";
 /// Bytes of a file on it.
@@ -43,7 +44,7 @@ const READER: &str = "reader";
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let quick = context.quick();
     let file = FileSpec::new("large", 96 << 20, 1);
-    let stage = Stage::set(context, 256)?;
+    let stage = Stage::set(context, CAPACITY_MIB)?;
     let small = FileSpec::new("small", 4 << 20, 2);
     let ext4 = stage.disk("ext4", vec![file.clone(), small.clone()])?;
     let xfs = stage.blank_disk("xfs", 512)?;
@@ -72,7 +73,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         !quick,
     )?;
     agree(&stage, &guest)?;
-    tracepoints::unload(&guest)?;
+    tracepoints::lose_host(&stage, &guest, CAPACITY_MIB)?;
+    tracepoints::unload(&stage, &guest)?;
     Ok(targets)
 }
 

@@ -27,6 +27,7 @@ const OF_HOST: &[(&str, &str, &str)] = &[
     ("dd_put_refused", "vm", "pages"),
     ("dd_get", "vm", "pages,memory_pages"),
     ("dd_evict", "vm", "pages"),
+    ("dd_flush", "vm", "pages"),
 ];
 const OF_GUEST: &[(&str, &str, &str)] = &[
     ("dd_put", "pool", "pages,stored"),
@@ -67,6 +68,9 @@ pub(crate) fn count(
     // Its pages are at the host when it is truncated.
     guest.drop_caches(false)?;
     guest.exec_ok(["truncate", "-s", "1M", path])?;
+    wait::until("the host frees the truncated pages", || {
+        Ok((sums[0].of("dd_flush", "pages")? > 0).then_some(()))
+    })?;
     // The host drops all pages of the VM, and refuses others.
     ddctl::run(host, &format!("set-weight {name} 0"))?;
     guest.read(&ReadSpec::new(path).cgroup(reader))?;
@@ -108,8 +112,66 @@ pub(crate) fn count(
     is(&text, "@invalid[", counted.invalidated)
 }
 
-/// A module is unloaded while its events are on, and is loaded again.
-pub(crate) fn unload(guest: &Guest) -> Result<()> {
+/// The host module is unloaded and loaded again with this capacity. The guest has an event for each
+/// step of it, and the time that it took.
+pub(crate) fn lose_host(stage: &Stage<'_>, guest: &Guest, capacity_mib: u64) -> Result<()> {
+    let events = Sums::start(
+        guest,
+        GUEST,
+        &[
+            ("dd_session_end", "vm", "hitcount"),
+            ("dd_detach", "latency_ns", "hitcount"),
+            ("dd_attach", "error", "latency_ns"),
+            ("dd_session_begin", "vm", "pools"),
+        ],
+    )?;
+    stage.host().unload_module(HOST)?;
+    // Until the hooks are detached the guest still reports that it is attached.
+    stage::alone(guest)?;
+    stage.load_host(capacity_mib)?;
+    stage::attached(guest)?;
+    for event in [
+        "dd_session_end",
+        "dd_detach",
+        "dd_attach",
+        "dd_session_begin",
+    ] {
+        let count = events.of(event, "hitcount")?;
+        ensure!(count > 0, "there is no event {event}");
+    }
+    let took = events.of("dd_attach", "latency_ns")?;
+    ensure!(took > 0, "attaching took no time");
+    let (pools, known) = (
+        events.of("dd_session_begin", "pools")?,
+        ddctl::containers(guest)?.len() as u64,
+    );
+    ensure!(
+        pools >= known && known > 0,
+        "a session begins with {pools} pools of {known}"
+    );
+    Ok(())
+}
+
+/// A module is unloaded while its events are on, and is loaded again. The host has an event for the
+/// end of the VM's session, and for the next one.
+pub(crate) fn unload(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
+    let events = Sums::start(
+        stage.host(),
+        HOST,
+        &[
+            ("dd_vm_unregister", "vm", "pages"),
+            ("dd_vm_register", "again", "hitcount"),
+        ],
+    )?;
+    reload(guest)?;
+    for event in ["dd_vm_unregister", "dd_vm_register"] {
+        let count = events.of(event, "hitcount")?;
+        ensure!(count > 0, "there is no event {event}");
+    }
+    Ok(())
+}
+
+fn reload(guest: &Guest) -> Result<()> {
     let all = format!("{EVENTS}/{GUEST}");
     guest.write_file(&format!("{all}/enable"), "1")?;
     guest.unload_module(GUEST)?;

@@ -39,12 +39,35 @@ fn is_complaint(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Tests run where lint does not.
     #[test]
     fn the_book_can_be_built() {
         check().unwrap();
+    }
+
+    /// Readers of a telephone, whose page has some 360 columns of pixels, can move wide pictures.
+    /// Others are made for it.
+    #[test]
+    fn wide_pictures_are_in_the_style() {
+        const NARROW: f64 = 440.0;
+        let docs = workspace::top().join("docs");
+        let style = fs::read_to_string(docs.join("book.css")).unwrap();
+        let mut wide = 0;
+        for entry in fs::read_dir(docs.join("pictures")).unwrap() {
+            let path = entry.unwrap().path();
+            let picture = fs::read_to_string(&path).unwrap();
+            let (_, width) = picture.split_once(" width=\"").unwrap();
+            let width: f64 = width.split('"').next().unwrap().parse().unwrap();
+            let name = path.file_name().unwrap().display();
+            let is_named = style.contains(&format!("img[src$=\"/{name}\"]"));
+            assert_eq!(is_named, width > NARROW, "{name} has {width} columns");
+            wide += u32::from(is_named);
+        }
+        assert_eq!(style.matches("img[").count(), wide as usize);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{
     Layer, Listed, Outcome, Test,
     libtest::{self, Report},
 };
-use crate::{progress, workspace};
+use crate::{monitoring, progress, workspace};
 
 /// Crates whose integration tests are the `cli` layer.
 const TOOLS: [&str; 3] = ["ddctl", "ddhostd", "policyd"];
@@ -35,7 +35,8 @@ pub(super) fn run(layers: &[Layer], outcome: &mut Outcome) -> Result<()> {
             }
             match layer {
                 Layer::Unit => documentation(outcome),
-                _ => Ok(()),
+                Layer::Cli => pages(&programs, outcome),
+                Layer::Vm => Ok(()),
             }
         })?;
     }
@@ -176,9 +177,12 @@ impl Program {
     }
 
     fn run(&self, outcome: &mut Outcome) -> Result<()> {
+        self.run_as(&mut self.command(), outcome)
+    }
+
+    fn run_as(&self, command: &mut Command, outcome: &mut Outcome) -> Result<()> {
         let start = Instant::now();
-        let output = self
-            .command()
+        let output = command
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
@@ -195,6 +199,22 @@ impl Program {
         }
         take(outcome, self.layer(), &name, report, &text)
     }
+}
+
+/// Runs the tests of the daemons' pages that need Prometheus and its linter.
+fn pages(programs: &[Program], outcome: &mut Outcome) -> Result<()> {
+    let Some(prometheus) = monitoring::Programs::if_obtainable() else {
+        return Ok(());
+    };
+    let is_daemon = |program: &&Program| {
+        program.layer() == Layer::Cli && program.target.name == monitoring::TESTS
+    };
+    for program in programs.iter().filter(is_daemon) {
+        let mut command = program.command();
+        command.args(monitoring::PAGES).envs(prometheus.variables());
+        program.run_as(&mut command, outcome)?;
+    }
+    Ok(())
 }
 
 /// Runs the examples in the documentation, which cargo builds and runs itself.

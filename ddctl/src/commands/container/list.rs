@@ -6,8 +6,9 @@ use crate::{
     context::Context,
     error::Result,
     number,
-    output::{Frame, Table, printable},
+    output::{Frame, printable},
     report::ContainersReport,
+    table::Table,
     target::pool_label,
     watch::{self, Watch},
 };
@@ -33,9 +34,10 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
     let mut guest = context.guest("container list")?;
     let pools = guest.control.pools()?;
     let mut table = Table::new(
-        5,
-        &["ID", "NAME", "STORE", "POLICY", "CGROUP", "WEIGHT", "USED"],
-    );
+        4,
+        &["ID", "NAME", "STORE", "POLICY", "WEIGHT", "USED", "CGROUP"],
+    )
+    .with_tail();
     for pool in &pools {
         let stats = pool.stats_or_zero();
         table.row([
@@ -43,11 +45,14 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
             pool_label(pool),
             pool.store.name().into(),
             pool.policy.name().into(),
-            pool.cgroup.as_deref().map_or("-".into(), printable),
             pool.weight.to_string(),
             number::size(stats.used),
+            pool.cgroup.as_deref().map_or("-".into(), printable),
         ]);
     }
     let containers = pools.iter().map(Into::into).collect();
-    Ok(Frame::new(table.text(), &ContainersReport { containers }))
+    Ok(Frame::new(
+        table.text(context.columns()),
+        &ContainersReport { containers },
+    ))
 }

@@ -5,8 +5,9 @@
 use crate::{
     context::Context,
     error::Result,
-    output::{Frame, Table, show_ratio},
+    output::{Frame, show_ratio},
     report::{CurveReport, CurvesReport, PointReport},
+    table::Table,
     target::{find_pool, pool_label},
 };
 use ddabi::counters::CurvePoint;
@@ -37,7 +38,10 @@ pub(super) fn draw(context: &Context<'_>, target: Option<&str>) -> Result<Frame>
         }
     }
     let curves = pools.iter().map(report).collect();
-    Ok(Frame::new(table.text(), &CurvesReport { curves }))
+    Ok(Frame::new(
+        table.text(context.columns()),
+        &CurvesReport { curves },
+    ))
 }
 
 fn points(pool: &Pool) -> &[CurvePoint] {

@@ -11,7 +11,7 @@ use ddabi::pool::Histogram;
 use ddconf::size::show_pages;
 use ddnl::{CounterFields, Pool, quantile_ns};
 
-pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
+pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool, columns: usize) -> String {
     let stats = pool.stats_or_zero();
     let mut facts = Properties::default();
     if let Some(vm) = vm {
@@ -45,7 +45,7 @@ pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
     for (name, histogram) in stats.histograms() {
         facts.add(&heading(name), latency(histogram));
     }
-    facts.text()
+    facts.text(columns)
 }
 
 /// Turns the name of a counter into a heading: `get_latency` into `Get latency`.

@@ -3,7 +3,7 @@
 //! The table of VMs and containers.
 
 use super::{Group, hit_ratio};
-use crate::{number, output::Table, target::pool_label, watch::Elapsed};
+use crate::{number, table::Table, target::pool_label, watch::Elapsed};
 use ddabi::pool::PoolStats;
 use std::collections::BTreeMap;
 
@@ -47,12 +47,12 @@ impl Rates {
 
 const HEADINGS: [&str; 7] = ["NAME", "WEIGHT", "USED", "ENTITLED", "HIT", "GETS", "PUTS"];
 
-/// Headings without and with rates. Both tables fit 80 columns.
+/// Headings without and with rates.
 const REST: [[&str; 2]; 2] = [["REFUSED", "EVICTED"], ["PUTS/S", "HITS/S"]];
 
 /// Returns the table with one row for each VM and its containers below it. It has rates from the
 /// second frame on.
-pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String {
+pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates, columns: usize) -> String {
     let mut headings = HEADINGS.to_vec();
     headings.extend(REST[usize::from(elapsed.is_some())]);
     let mut table = Table::new(1, &headings);
@@ -101,5 +101,5 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
     if groups.is_empty() {
         return "No VM has loaded doubledecker_guest yet\n".into();
     }
-    table.text()
+    table.text(columns)
 }

@@ -11,7 +11,8 @@ use ddlab::{Context, FileSpec, Scenario, Target, Throttle, wait};
 use super::{counted, device::Device, endurance, read, set_store};
 use crate::{
     accounting, ddctl,
-    stage::{self, Stage, percent},
+    stage::{self, HOST, Stage, percent},
+    triggers::Sums,
 };
 
 /// A container whose file is larger than the memory tier.
@@ -22,6 +23,14 @@ pub(crate) const HYBRID: Scenario = Scenario {
     run,
 };
 
+/// Sums over the events of the SSD tier.
+const EVENTS: &[(&str, &str, &str)] = &[
+    ("dd_demote", "vm", "pages"),
+    ("dd_promote", "vm", "pages"),
+    ("dd_ssd_read", "device", "pages"),
+    ("dd_ssd_write", "device", "pages"),
+    ("dd_ssd_state", "device", "hitcount"),
+];
 const DEVICE_MIB: u64 = 128;
 const CAPACITY_MIB: u64 = 32;
 const FILE: u64 = 96 << 20;
@@ -38,6 +47,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let other = FileSpec::new("other", OTHER, 2);
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let host = stage.host();
+    let events = Sums::start(host, HOST, EVENTS)?;
     let device = Device::add(host, DEVICE_MIB)?;
     // An emulated host may be slow for other reasons than its device.
     ddctl::run(host, "ssd set --deadline 5000")?;
@@ -97,6 +107,25 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         up.used == back.used && up.evictions == back.evictions,
         "{back:?} {up:?}"
     );
+    for (event, counted) in [("dd_demote", up.demoted), ("dd_promote", up.promoted)] {
+        let pages = events.of(event, "pages")?;
+        ensure!(
+            pages == counted && pages > 0,
+            "{event} has {pages} pages of {counted}"
+        );
+    }
+    // Events precede counters, and are of requests, which may have failed.
+    let stats = device.stats(host)?;
+    for (event, counted) in [
+        ("dd_ssd_read", stats.read_pages),
+        ("dd_ssd_write", stats.written_pages),
+    ] {
+        let pages = events.of(event, "pages")?;
+        ensure!(
+            pages >= counted && counted > 0,
+            "{event} has {pages} pages of {counted}"
+        );
+    }
     read(&guest, &file)?;
 
     // If a container is moved to the SSD tier, its pages in memory move there as well.
@@ -150,6 +179,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, &file)?;
     accounting::check(host)?;
     device.forget(host)?;
+    // It was added and is gone.
+    let states = events.of("dd_ssd_state", "hitcount")?;
+    ensure!(states >= 2, "{states} states of the device");
     Ok(vec![
         Target::at_least("hybrid: use of memory by a large file", 90.0, full, "%"),
         Target::at_least(
