@@ -315,8 +315,10 @@ fn the_throttle_has_exact_windows() {
         assert_eq!(chosen.count(), 64 >> (level + 1));
     }
     assert_eq!(window(&mut throttle, (128, 64, 0), 2048), (5, 5));
-    assert_eq!(window(&mut throttle, (128, 64, 4), 2048), (5, 5));
-    assert_eq!(window(&mut throttle, (128, 64, 5), 2048), (5, 4));
+    let mut throttle = Throttle::default();
+    assert_eq!(window(&mut throttle, (4096, 64, 0), 2048), (0, 1));
+    assert_eq!(window(&mut throttle, (2048, 2000, 64), 2048), (1, 1));
+    assert_eq!(window(&mut throttle, (2048, 2000, 65), 2048), (1, 0));
     // Pages of a folio count each.
     let mut throttle = Throttle::default();
     assert!(throttle.allows(0, 1023, 0));

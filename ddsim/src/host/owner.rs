@@ -5,7 +5,7 @@
 use super::frame::{Frame, SharedDevice};
 use ddabi::answer::Eviction;
 use ddabi::request::Run;
-use ddcore::host::heap::{self, Device, Owner, Session};
+use ddcore::host::heap::{self, Owner, Session};
 use ddcore::index::{Held, Removed};
 use ddcore::ssd::place::Place;
 use std::cell::{Cell, RefCell};
