@@ -34,6 +34,8 @@ impl Chroot {
     pub(crate) fn command(&self, program: &str) -> Command {
         let script = r#"
             root=$1; shift
+            # Container runtimes change the mount at /, which a plain directory has not.
+            mount --bind "$root" "$root"
             while [ "$1" != -- ]; do
                 mkdir -p "$root$2"
                 mount --bind "$1" "$root$2"

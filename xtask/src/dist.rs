@@ -29,13 +29,16 @@ pub(crate) fn packages() -> Result<PathBuf> {
     build::packages(&Version::of_tree()?)
 }
 
+/// Builds the same packages with the version of the next commit, and returns their directory.
+pub(crate) fn next_packages() -> Result<PathBuf> {
+    build::packages(&Version::of_tree()?.successor())
+}
+
 pub(crate) fn run(args: &Args) -> Result<bool> {
     package::install_missing()?;
-    let version = Version::of_tree()?;
-    let packages = build::packages(&version)?;
+    let packages = packages()?;
     if args.trial {
-        let successor = build::packages(&version.successor())?;
-        let failed = trial::run(&packages, &successor)?;
+        let failed = trial::run(&packages, &next_packages()?)?;
         if !failed.is_empty() {
             bail!("these trials failed: {}", failed.join(", "));
         }

@@ -66,6 +66,23 @@ impl System {
     }
 }
 
+/// Directories of packages.
+struct Packages {
+    /// Those that are installed.
+    current: PathBuf,
+    /// The same of a later version.
+    next: PathBuf,
+}
+
+impl Packages {
+    fn build() -> Result<Self> {
+        Ok(Self {
+            current: dist::packages()?,
+            next: dist::next_packages()?,
+        })
+    }
+}
+
 /// Returns the systems of a host and of a guest. They are made again when the sources of the
 /// packages or the commands of the quick start change.
 pub(crate) fn systems() -> Result<[System; 2]> {
@@ -78,9 +95,9 @@ pub(crate) fn systems() -> Result<[System; 2]> {
             // The images are large, and the earlier ones are those of an earlier tree.
             cache::remove_others("image", &format!("installed-{label}-"), &name)?;
             if built.is_none() {
-                built = Some(dist::packages()?);
+                built = Some(Packages::build()?);
             }
-            make::system(side, built.as_deref().context("packages were built")?, dir)
+            make::system(side, built.as_ref().context("packages were built")?, dir)
         })?;
         Ok(System { dir })
     };

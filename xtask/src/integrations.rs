@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `integrations`: checks the files for other systems with these systems' own tools.
+//! `integrations`: checks the files for other systems with these systems' own tools, and that policyd
+//! finds the containers of runtimes.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{chroot::Chroot, package, progress, root, workspace};
+use crate::{chroot::Chroot, package, progress, root, tools, workspace};
 
-/// Check the files for libvirt, Kubernetes, cloud-init, Ansible, RPM and Arch with their tools
+/// Check the files for libvirt, Kubernetes, cloud-init, Ansible, RPM and Arch with their tools, and
+/// start Docker, containerd and LXC, whose containers policyd must find
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -17,28 +19,57 @@ const DIRECTORY: &str = "packaging/integrations";
 /// The scripts that check them, of the same names.
 const CHECKS: &str = "packaging/checks";
 
+/// The scripts that start runtimes. Files that they share have no name of a runtime.
+const RUNTIMES: &str = "packaging/checks/runtimes";
+const SHARED: [&str; 1] = ["expect"];
+
 pub(crate) fn run(_: &Args) -> Result<bool> {
     package::install_missing()?;
-    let root = root::integrations()?;
     let top = workspace::top();
     let mut failed = Vec::new();
+    let root = root::integrations()?;
     for name in names(&top.join(CHECKS))? {
-        let mut command = Chroot::new(&root)
-            .bind(top.join(DIRECTORY), "/integrations")
-            .bind(top.join(CHECKS), "/checks")
-            .command("sh");
-        command.args(["-eux", &format!("/checks/{name}.sh")]);
-        let log = workspace::target().join(format!("log/integration-{name}.log"));
-        if let Err(error) = progress::step(&name, || progress::quiet(&mut command, &log)) {
-            eprintln!("{error:#}");
-            failed.push(name);
-        }
+        let root = Chroot::new(&root).bind(top.join(DIRECTORY), "/integrations");
+        check(root, &name, &format!("/checks/{name}.sh"), &mut failed);
+    }
+    let root = root::runtimes()?;
+    let tools = tools::build(&["policyd"])?;
+    for name in runtimes(&top.join(RUNTIMES))? {
+        let root = Chroot::new(&root).bind(&tools, "/tools");
+        check(
+            root,
+            &name,
+            &format!("/checks/runtimes/{name}.sh"),
+            &mut failed,
+        );
     }
     if !failed.is_empty() {
         bail!("the checks of {} failed", failed.join(", "));
     }
     println!("no complaints");
     Ok(true)
+}
+
+/// Executes a script in a root. Adds the name of a check that fails to `failed`.
+fn check(root: Chroot, name: &str, script: &str, failed: &mut Vec<String>) {
+    let root = root.bind(workspace::top().join(CHECKS), "/checks");
+    let mut command = root.command("sh");
+    command
+        .args(["-eux", script])
+        .env("PATH", "/tools:/usr/sbin:/usr/bin:/sbin:/bin");
+    let log = workspace::target().join(format!("log/integration-{name}.log"));
+    if let Err(error) = progress::step(name, || progress::quiet(&mut command, &log)) {
+        eprintln!("{error:#}");
+        failed.push(name.to_owned());
+    }
+}
+
+/// Returns the names of the runtimes that scripts start.
+fn runtimes(scripts: &Path) -> Result<Vec<String>> {
+    let names = names(scripts)?.into_iter();
+    Ok(names
+        .filter(|name| !SHARED.contains(&name.as_str()))
+        .collect())
 }
 
 /// Returns the names of the scripts in a folder, in their order.
@@ -79,6 +110,17 @@ mod tests {
                 page.contains(&link),
                 "{link} is not in docs/users/integrations.md"
             );
+        }
+    }
+
+    /// The page says of each runtime whether policyd was tried with it.
+    #[test]
+    fn every_runtime_that_is_started_is_described() {
+        let found = runtimes(&workspace::top().join(RUNTIMES)).unwrap();
+        assert_eq!(found, ["containerd", "docker", "lxc"]);
+        let page = text("docs/users/integrations.md");
+        for name in found {
+            assert!(page.contains(&format!("`packaging/checks/runtimes/{name}.sh`")));
         }
     }
 

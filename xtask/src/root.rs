@@ -50,6 +50,9 @@ const INTEGRATIONS: &str = "\
     ansible-core ansible-lint cloud-init libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu \
     makepkg python3 qemu-system-x86 rpm rpmlint yamllint";
 
+/// Container runtimes, and a program for the containers. Debian has neither nerdctl nor crictl.
+const RUNTIMES: &str = "busybox-static containerd docker-cli docker.io lxc runc";
+
 /// Returns the root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {
     make("build", suite, BUILD)
@@ -83,6 +86,11 @@ pub(crate) fn monitoring() -> Result<PathBuf> {
 /// Returns the root with tools of other systems that check the files made for these.
 pub(crate) fn integrations() -> Result<PathBuf> {
     make("integrations", Suite::TrixieBackports, INTEGRATIONS)
+}
+
+/// Returns the root with container runtimes.
+pub(crate) fn runtimes() -> Result<PathBuf> {
+    make("runtimes", Suite::TrixieBackports, RUNTIMES)
 }
 
 /// Returns the root to try packages in, which has no more than Debian itself and apt.

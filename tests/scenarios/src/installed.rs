@@ -4,8 +4,11 @@
 //! the project's packages, from the commands of the quick start to a container's hit ratio on the
 //! screen. Both are rebooted then, and everything must come back as configured.
 
+mod packages;
 mod settings;
 mod shop;
+mod upgrade;
+mod visited;
 pub(crate) mod walk;
 
 use anyhow::{Result, ensure};
@@ -13,12 +16,13 @@ use ddlab::{Command, Context, FileSpec, Guest, GuestConfig, Lab, Machine, Scenar
 use serde_json::json;
 
 use crate::{
-    ddctl, service,
-    stage::{GUEST, HOST, attached, percent},
+    service,
+    stage::{GUEST, HOST, attached},
     vmm::Vmm,
 };
 use settings::Settings;
 use shop::Shop;
+pub(crate) use upgrade::UPGRADE;
 use walk::{REBOOT, Side, Step};
 
 /// Runs by name only, because it first builds the packages and two systems with them.
@@ -60,8 +64,43 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 fn walk(lab: &Lab, steps: &[Step]) -> Result<Vec<Target>> {
     let host = lab.host();
+    let (guest, ratio) = set_up(lab, steps, &guest_config())?;
+    let settings = Settings {
+        host,
+        guest: &guest,
+    };
+
+    let vmm = Vmm::new(host, &guest);
+    guest.restart(|| {
+        let action = json!({"reboot": "reset"});
+        vmm.ask(&json!({"execute": "set-action", "arguments": action}))?;
+        login(&guest, REBOOT).map(drop)
+    })?;
+    came_up(&guest, GUEST)?;
+    settings.in_force("after a reboot of the guest")?;
+    let mut served = vec![Shop::of(&guest).served("after a reboot of the guest")?];
+
+    power_off(guest)?;
+    lab.restart(|| login(host, REBOOT).map(drop))?;
     came_up(host, HOST)?;
-    let guest = start_guest(lab)?;
+    let guest = start_guest(lab, &guest_config())?;
+    let settings = Settings {
+        host,
+        guest: &guest,
+    };
+    settings.in_force("after a reboot of the host")?;
+    settings.of_the_module()?;
+    served.push(Shop::of(&guest).served("after a reboot of the host")?);
+    settings.no_warnings()?;
+    Ok(targets(steps, ratio, &served))
+}
+
+/// Starts the guest, and executes the commands of the quick start on both machines. Returns the
+/// guest, and the hit ratio that the page lets the user see.
+fn set_up(lab: &Lab, steps: &[Step], config: &GuestConfig) -> Result<(Guest, Option<f64>)> {
+    let host = lab.host();
+    came_up(host, HOST)?;
+    let guest = start_guest(lab, config)?;
     let shop = Shop::open(&guest)?;
 
     // The image was made by the commands before the reboot, and its boot is the reboot.
@@ -81,30 +120,7 @@ fn walk(lab: &Lab, steps: &[Step]) -> Result<Vec<Target>> {
         guest: &guest,
     };
     settings.in_force("after the quick start")?;
-
-    let vmm = Vmm::new(host, &guest);
-    guest.restart(|| {
-        let action = json!({"reboot": "reset"});
-        vmm.ask(&json!({"execute": "set-action", "arguments": action}))?;
-        login(&guest, REBOOT).map(drop)
-    })?;
-    came_up(&guest, GUEST)?;
-    settings.in_force("after a reboot of the guest")?;
-    let mut served = vec![shop.served("after a reboot of the guest")?];
-
-    power_off(guest)?;
-    lab.restart(|| login(host, REBOOT).map(drop))?;
-    came_up(host, HOST)?;
-    let guest = start_guest(lab)?;
-    let settings = Settings {
-        host,
-        guest: &guest,
-    };
-    settings.in_force("after a reboot of the host")?;
-    settings.of_the_module()?;
-    served.push(Shop::of(&guest).served("after a reboot of the host")?);
-    settings.no_warnings()?;
-    Ok(targets(steps, ratio, &served))
+    Ok((guest, ratio))
 }
 
 fn targets(steps: &[Step], ratio: Option<f64>, served: &[f64]) -> Vec<Target> {
@@ -158,7 +174,12 @@ fn perform(step: &Step, host: &Machine, guest: &Guest) -> Result<()> {
 /// Executes a line in a shell as root has it after a login, which finds the installed programs and
 /// not those of the test.
 fn login(machine: &Machine, line: &str) -> Result<String> {
-    machine.run_ok(&as_typed(line))
+    login_in("/root", machine, line)
+}
+
+/// Does [`login`], and changes to a directory first.
+fn login_in(dir: &str, machine: &Machine, line: &str) -> Result<String> {
+    machine.run_ok(&as_typed(line).cwd(dir))
 }
 
 fn as_typed(line: &str) -> Command {
@@ -177,10 +198,14 @@ fn came_up(machine: &Machine, module: &str) -> Result<()> {
     machine.check_taint()
 }
 
+/// Returns the guest of the quick start.
+fn guest_config() -> GuestConfig {
+    GuestConfig::new(VM).installed().memory_mib(1024)
+}
+
 /// Starts the guest from its disk, and waits until it has found its host.
-fn start_guest(lab: &Lab) -> Result<Guest> {
-    let config = GuestConfig::new(VM).installed().memory_mib(1024);
-    let guest = lab.start_guest(&config)?;
+fn start_guest(lab: &Lab, config: &GuestConfig) -> Result<Guest> {
+    let guest = lab.start_guest(config)?;
     came_up(&guest, GUEST)?;
     attached(&guest)?;
     Ok(guest)
@@ -190,14 +215,6 @@ fn start_guest(lab: &Lab) -> Result<Guest> {
 fn power_off(mut guest: Guest) -> Result<()> {
     login(&guest, "systemctl poweroff")?;
     guest.wait().map(drop)
-}
-
-/// Returns the percentage of pages that came from the host while `work` ran.
-fn from_host(guest: &Guest, pages: u64, work: impl FnOnce() -> Result<()>) -> Result<f64> {
-    let before = ddctl::counters(guest)?;
-    work()?;
-    let counted = ddctl::counters(guest)? - before;
-    Ok(percent(counted.get_hits, pages))
 }
 
 #[cfg(test)]

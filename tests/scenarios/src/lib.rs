@@ -126,6 +126,7 @@ pub fn by_name() -> &'static [Scenario] {
         monitoring::MONITORING,
         systemd::SYSTEMD,
         installed::INSTALLED,
+        installed::UPGRADE,
         tenants::TENANTS,
         rootless::ROOTLESS,
         torture::TORTURE_EXT4,

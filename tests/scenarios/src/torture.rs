@@ -19,8 +19,8 @@ use crate::{
 };
 pub(crate) use disturbance::{Disturbance, end as end_disturbance};
 use site::{COMMON, EXT4_ALONE, XFS_ALONE};
-pub(crate) use site::{FEW, Site};
-pub(crate) use storm::{Storm, add_containers};
+pub(crate) use site::{FEW, ONE, Site};
+pub(crate) use storm::{CONTAINERS, Storm, add_containers};
 
 /// A short torture, which is a part of every run.
 pub(crate) const TORTURE: Scenario = Scenario {

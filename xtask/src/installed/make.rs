@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use ddlab::FileSpec;
 use ddscenarios::Side;
 
-use super::{commands, label};
+use super::{Packages, commands, label};
 use crate::{cache, chroot::Chroot, mirror, progress, root, workspace};
 
 /// Answers of the administrator to apt, and settings for a mirror that is far away or frozen.
@@ -27,14 +27,15 @@ const DPKG_PATH: &str = "etc/dpkg/dpkg.cfg.d/answers";
 const BOOTSTRAP_PATH: &str = "etc/apt/apt.conf.d/99mmdebstrap";
 /// Size of an image. The file is sparse.
 const SIZE: &str = "6G";
+const NEXT: &str = include_str!("next.sh");
 const PREPARE: &str = include_str!("prepare.sh");
 const AGENT_UNIT: &str = include_str!("../../../tests/agent/ddagent.service");
 
 /// What every system is made from.
-pub(super) const INPUTS: [&str; 4] = [PREPARE, AGENT_UNIT, APT, SIZE];
+pub(super) const INPUTS: [&str; 5] = [NEXT, PREPARE, AGENT_UNIT, APT, SIZE];
 
-/// Makes the system of one side with the packages of a directory, in the directory `dir`.
-pub(super) fn system(side: Side, packages: &Path, dir: &Path) -> Result<()> {
+/// Makes the system of one side with the packages, in the directory `dir`.
+pub(super) fn system(side: Side, packages: &Packages, dir: &Path) -> Result<()> {
     let staging = dir.join("staging");
     let boot = dir.join("boot");
     fs::create_dir_all(&boot)?;
@@ -45,7 +46,8 @@ pub(super) fn system(side: Side, packages: &Path, dir: &Path) -> Result<()> {
         furnish(side, &staging)
     })?;
     progress::step(&format!("install the packages of a {label}"), || {
-        install(side, packages, &staging)?;
+        install(side, &packages.current, &staging)?;
+        add_next(side, packages, &staging)?;
         prepare(side, &boot, &staging)
     })?;
     progress::step(&format!("make the disk of an installed {label}"), || {
@@ -88,6 +90,17 @@ fn install(side: Side, packages: &Path, staging: &Path) -> Result<()> {
     fs::remove_dir(staging.join("packages"))?;
     fs::remove_file(staging.join(APT_PATH))?;
     Ok(fs::remove_file(staging.join(DPKG_PATH))?)
+}
+
+/// Adds the packages of the next version, which are not installed.
+fn add_next(side: Side, packages: &Packages, staging: &Path) -> Result<()> {
+    let mut command = Chroot::new(staging)
+        .bind(&packages.current, "/packages/old")
+        .bind(&packages.next, "/packages/new")
+        .command("bash");
+    command.args(["-euc", NEXT, "next", label(side)]);
+    progress::quiet(&mut command, &log("next", side))?;
+    Ok(fs::remove_dir_all(staging.join("packages"))?)
 }
 
 /// Checks the installation, adds the agent, and copies the files to boot from to the directory

@@ -36,7 +36,7 @@ const NEED_FSX: [&str; 1] = ["tools"];
 /// Scenarios that sign modules.
 const NEED_SIGNER: [&str; 1] = ["secure-boot"];
 /// Scenarios that boot systems in which the packages are installed.
-const NEED_INSTALLED: [&str; 1] = ["installed"];
+const NEED_INSTALLED: [&str; 2] = ["installed", "upgrade"];
 
 /// Scenarios that need another kernel than the selected one, unless they are named: one with checks
 /// that fails allocations, one with PREEMPT_RT, which must be refused, and one with the tracers of
@@ -55,7 +55,7 @@ const ALONE: [&str; 7] = [
 ];
 /// Scenarios that do not take part because they take an hour, or first build the kernel's tests or
 /// the packages.
-const LONG: [&str; 3] = ["installed", "mutations", "selftests"];
+const LONG: [&str; 4] = ["installed", "mutations", "selftests", "upgrade"];
 
 /// Returns all scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The quick start of the documents as a list of commands. The page is read when this crate is
+//! Sections of the page about installation as lists of commands. The page is read when this crate is
 //! compiled, so that the page and the test cannot differ.
 
 use anyhow::{Context as _, Result, bail};
 
 /// The page.
 const PAGE: &str = include_str!("../../../../docs/users/install.md");
-/// Its section, up to the next one.
-const SECTION: &str = "\n## Quick start\n";
+/// Titles of its sections, each of which lasts up to the next one.
+const QUICK_START: &str = "Quick start";
+const UPGRADE: &str = "Upgrade, downgrade, remove";
 /// The command that ends the installation.
 pub(super) const REBOOT: &str = "systemctl reboot";
 
@@ -19,6 +20,11 @@ pub enum Side {
     Host,
     /// A VM.
     Guest,
+}
+
+impl Side {
+    /// Both of them.
+    pub(super) const BOTH: [Self; 2] = [Self::Host, Self::Guest];
 }
 
 /// A command of the page.
@@ -37,16 +43,44 @@ impl Step {
 
     /// Returns on how many machines it is typed.
     pub(super) fn machines(&self) -> usize {
-        [Side::Host, Side::Guest]
+        Side::BOTH
             .into_iter()
             .filter(|&side| self.is_for(side))
             .count()
     }
 }
 
-/// Returns the commands of the page in their order.
+/// Returns the commands of the quick start in their order.
 pub(super) fn quick_start() -> Result<Vec<Step>> {
-    steps(PAGE)
+    Ok(blocks(PAGE, QUICK_START)?.concat())
+}
+
+/// The commands for machines on which the packages are installed, in the order of the page.
+pub(super) struct Upgrade {
+    /// Installs the next version.
+    pub(super) upgrade: Vec<Step>,
+    /// Loads the modules of the installed version.
+    pub(super) reload: Vec<Step>,
+    /// Installs the former version, and loads its modules.
+    pub(super) downgrade: Vec<Step>,
+    /// Stops and removes everything.
+    pub(super) remove: Vec<Step>,
+}
+
+impl Upgrade {
+    /// Reads the page.
+    pub(super) fn of_page() -> Result<Self> {
+        let blocks = blocks(PAGE, UPGRADE)?;
+        let Ok([upgrade, reload, downgrade, remove]) = <[_; 4]>::try_from(blocks) else {
+            bail!("the section about upgrades has not four blocks of commands");
+        };
+        Ok(Self {
+            upgrade,
+            reload,
+            downgrade,
+            remove,
+        })
+    }
 }
 
 /// Returns the commands of the page that come before the reboot, for one machine. They install the
@@ -68,15 +102,19 @@ pub(super) fn reboot(steps: &[Step]) -> Result<usize> {
     at.context("the quick start has no reboot")
 }
 
-/// Reads the blocks of shell commands of the section. A line without a prompt is for both machines.
-fn steps(page: &str) -> Result<Vec<Step>> {
+/// Reads the blocks of shell commands of a section.
+fn blocks(page: &str, title: &str) -> Result<Vec<Vec<Step>>> {
     let (_, section) = page
-        .split_once(SECTION)
-        .context("the page has no quick start")?;
+        .split_once(&format!("\n## {title}\n"))
+        .with_context(|| format!("the page has no section {title}"))?;
     let section = section.split("\n## ").next().unwrap_or(section);
-    let blocks = section.split("```").skip(1).step_by(2);
+    section.split("```").skip(1).step_by(2).map(steps).collect()
+}
+
+/// Reads the commands of a block. A line without a prompt is for both machines.
+fn steps(block: &str) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
-    for line in blocks.flat_map(str::lines) {
+    for line in block.lines() {
         if line == "sh" || line.is_empty() {
             continue;
         }
@@ -90,7 +128,7 @@ fn steps(page: &str) -> Result<Vec<Step>> {
         let command = command.trim_start();
         let command = command.split("  #").next().unwrap_or(command).trim_end();
         if command.ends_with('\\') {
-            bail!("the quick start continues a line: {line}");
+            bail!("the page continues a line: {line}");
         }
         let command = command.to_owned();
         steps.push(Step { side, command });
@@ -107,7 +145,7 @@ mod tests {
         let page = "# Page\n```sh\nno\n```\n\n## Quick start\n\nText `code`:\n\n```sh\n\
             echo 'a # b'\nhost#  one a   # remark\nguest# two\nboth# three\n```\n\n## Next\n\
             ```sh\nno\n```\n";
-        let steps = steps(page).unwrap();
+        let steps = blocks(page, QUICK_START).unwrap().concat();
         let found: Vec<_> = steps
             .iter()
             .map(|step| (step.side, step.command.as_str(), step.machines()))
@@ -124,9 +162,30 @@ mod tests {
     }
 
     #[test]
-    fn pages_without_a_quick_start_or_with_long_lines_are_refused() {
-        assert!(steps("# Page\n").is_err());
-        assert!(steps("# Page\n\n## Quick start\n\n```sh\na \\\nb\n```\n").is_err());
+    fn pages_without_the_section_or_with_long_lines_are_refused() {
+        assert!(blocks("# Page\n", QUICK_START).is_err());
+        let long = "# Page\n\n## Quick start\n\n```sh\na \\\nb\n```\n";
+        assert!(blocks(long, QUICK_START).is_err());
+    }
+
+    #[test]
+    fn the_page_upgrades_reloads_goes_back_and_removes() {
+        let page = Upgrade::of_page().unwrap();
+        for side in Side::BOTH {
+            let has = |block: &[Step], text: &str| {
+                let own = block.iter().filter(|step| step.is_for(side));
+                own.filter(|step| step.command.contains(text)).count()
+            };
+            assert_eq!(has(&page.upgrade, "apt install ./"), 1);
+            assert_eq!(has(&page.reload, "modprobe -r"), 1);
+            assert_eq!(
+                has(&page.downgrade, "apt install --allow-downgrades ./old/"),
+                1
+            );
+            assert_eq!(has(&page.downgrade, "modprobe -r"), 1);
+            assert_eq!(has(&page.remove, "modprobe -r"), 1);
+            assert_eq!(has(&page.remove, "apt remove doubledecker-"), 1);
+        }
     }
 
     #[test]

@@ -142,6 +142,8 @@ pub(super) const COMMON: [Site; 6] = [
 
 /// Two of them, one of each kind: ext4 with small blocks, and XFS.
 pub(crate) const FEW: [&Site; 2] = [&COMMON[1], &COMMON[2]];
+/// A single one, ext4, which every Debian can make.
+pub(crate) const ONE: [&Site; 1] = [&COMMON[0]];
 /// Each kind with blocks of 4 and of 1 KiB.
 pub(super) const EXT4_ALONE: [&Site; 2] = [&SITES[0], &SITES[1]];
 pub(super) const XFS_ALONE: [&Site; 2] = [&SITES[2], &SITES[3]];

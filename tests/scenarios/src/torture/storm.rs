@@ -13,7 +13,7 @@ use super::{Site, disturbance};
 use crate::{ddctl, stage::percent};
 
 /// The containers. Each filesystem is used from both.
-pub(super) const CONTAINERS: [&str; 2] = ["left", "right"];
+pub(crate) const CONTAINERS: [&str; 2] = ["left", "right"];
 const LIMIT: &str = "14M";
 /// Number of pages that must come from the host for a meaningful result.
 const SOME: u64 = 300;
