@@ -131,7 +131,12 @@ fn settings_in_prose_have_known_keys() {
 /// Returns the paths of the documents for users.
 fn documents() -> Vec<String> {
     let mut paths = vec!["README.md".to_owned(), "CHANGELOG.md".to_owned()];
-    for directory in ["docs", "docs/users", "docs/developers", "docs/developers/decisions"] {
+    for directory in [
+        "docs",
+        "docs/users",
+        "docs/developers",
+        "docs/developers/decisions",
+    ] {
         for entry in fs::read_dir(top().join(directory)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if name.ends_with(".md") {
@@ -188,7 +193,10 @@ fn parameters_of_the_modules_are_those_of_their_page() {
             .filter_map(|row| code(row).next())
             .map(Into::into)
             .collect();
-        assert_eq!(told, declared, "docs/users/operations.md, module of the {module}");
+        assert_eq!(
+            told, declared,
+            "docs/users/operations.md, module of the {module}"
+        );
         // The file that the packages install shows each with its default.
         let file = text(&format!("packaging/modprobe.d/doubledecker-{module}.conf"));
         let mark = format!("# options doubledecker_{module} ");
