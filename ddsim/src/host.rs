@@ -137,14 +137,27 @@ struct Engine {
     /// The clock of all VMs while the tier is not divided between them.
     clock: Rc<Clock>,
     device: SharedDevice,
+    /// Pages that were read from the device to be moved.
+    moved: Rc<Cell<u64>>,
     /// The time in nanoseconds.
     time: Cell<u64>,
+}
+
+/// Pages that were written to and read from the SSD tier's device, without those that were read for
+/// a guest.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SsdTraffic {
+    /// Pages written, by puts and by moves from the memory tier.
+    pub written: u64,
+    /// Pages read to be moved to the memory tier.
+    pub moved: u64,
 }
 
 /// The state of a registration.
 struct Registration {
     clock: Rc<Clock>,
     device: SharedDevice,
+    moved: Rc<Cell<u64>>,
     number: u64,
     /// Weight of the VM in the SSD tier.
     ssd_weight: Cell<u32>,
@@ -196,7 +209,9 @@ impl Owner for Engine {
         Some((count, stamp))
     }
 
-    fn read_from_ssd(_session: &Session<Self>, _run: &Run, pages: &mut [Option<Frame>]) -> bool {
+    fn read_from_ssd(session: &Session<Self>, _run: &Run, pages: &mut [Option<Frame>]) -> bool {
+        let moved = &session.own.moved;
+        moved.set(moved.get() + pages.len() as u64);
         pages.fill_with(|| Some(Frame(None)));
         true
     }
@@ -321,6 +336,7 @@ impl Host {
         let own = Engine {
             clock: Rc::new(Clock::new((capacity / TICKS).max(1))),
             device: Rc::new(RefCell::new(Device::new(0, 1))),
+            moved: Rc::default(),
             time: Cell::new(0),
         };
         Self {
@@ -363,6 +379,7 @@ impl Host {
         let own = Registration {
             clock,
             device: self.engine.own.device.clone(),
+            moved: self.engine.own.moved.clone(),
             number: number as u64,
             ssd_weight: Cell::new(weight),
             ssd_weights: RefCell::default(),
@@ -489,20 +506,26 @@ impl Host {
     /// Stores a page, after making room for it if necessary. Pools without weight store nothing.
     /// Returns whether the page was stored.
     pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
+        self.store(id, page, class).is_some()
+    }
+
+    /// Stores a page like [`Self::put`]. Returns the tier that has it.
+    pub fn store(&mut self, id: PoolId, page: Page, class: Class) -> Option<TierKind> {
         let vm = self.vm(id.vm);
         let session = &vm.session;
         let pool = id.pool as u32;
-        let is_stored = match session.share(pool) > 0 {
-            true => self.put_in_memory(&vm, id, page, class),
+        let (tier, is_stored) = match session.share(pool) > 0 {
+            true => (TierKind::Memory, self.put_in_memory(&vm, id, page, class)),
             false => {
-                vm.session.own.ssd_weight.get() > 0
+                let is_stored = vm.session.own.ssd_weight.get() > 0
                     && session.ssd_share(pool) > 0
-                    && self.put_on_ssd(&vm, id, page)
+                    && self.put_on_ssd(&vm, id, page);
+                (TierKind::Ssd, is_stored)
             }
         };
         reclaim(&self.engine, &*self.engine.own.device);
         self.promote();
-        is_stored
+        is_stored.then_some(tier)
     }
 
     fn put_on_ssd(&mut self, vm: &Vm, id: PoolId, page: Page) -> bool {
@@ -595,6 +618,15 @@ impl Host {
     /// Returns the number of pages held in the SSD tier.
     pub fn ssd_used(&self) -> u64 {
         self.engine.own.device.borrow().live()
+    }
+
+    /// Returns what was written to and moved from the SSD tier so far.
+    pub fn ssd_traffic(&self) -> SsdTraffic {
+        let own = &self.engine.own;
+        SsdTraffic {
+            written: own.device.borrow().written(),
+            moved: own.moved.get(),
+        }
     }
 
     /// Checks that the counters of all pools are consistent with each other in each tier, and with

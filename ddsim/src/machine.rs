@@ -8,14 +8,16 @@
 
 mod disk;
 mod memory;
+mod queue;
+mod ssd;
 
 pub use memory::Usage;
 
-use crate::host::{Host, Mode, PoolId, TierKind};
+use crate::host::{Counts, Host, Mode, PoolId, TierKind};
 use crate::page::{Page, PageMap};
 use crate::pagecache::{PageCache, Reclaimed};
 use crate::parameters::{
-    BATCH, COPY, GET, PUT, SECOND, SSD_QUEUE, SSD_READ, UNIT, UNIT_PAGES, UNITS_PER_MIB,
+    BATCH, COPY, GET, NVME, PUT, SECOND, SsdSpeed, UNIT, UNIT_PAGES, UNITS_PER_MIB,
 };
 use crate::random::Random;
 use crate::workload::{ANONYMOUS, Step, Workload};
@@ -25,6 +27,7 @@ use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Order, PageName, Policy, Pressure, Verdict, sketch};
 use disk::{Commit, Disk};
 use memory::Shared;
+use ssd::Ssd;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -94,8 +97,7 @@ pub struct Machine {
     host: Host,
     containers: Vec<Running>,
     disk: Disk,
-    /// Time at which the SSDs can begin another read, in nanoseconds.
-    ssds: u64,
+    ssd: Ssd,
     random: Random,
     queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
     scratch: Vec<Step>,
@@ -115,7 +117,7 @@ impl Machine {
             host: Host::new(capacity_mib * UNITS_PER_MIB, BATCH, mode),
             containers: Vec::new(),
             disk: Disk::default(),
-            ssds: 0,
+            ssd: Ssd::new(NVME),
             random: Random::new(42),
             queue: BinaryHeap::new(),
             scratch: Vec::new(),
@@ -124,8 +126,9 @@ impl Machine {
     }
 
     /// Adds an SSD tier of `mib` MiB. Only containers with a weight in this tier use it
-    /// ([`Host::set_ssd_weight`]).
-    pub fn set_ssd(&mut self, mib: u64) {
+    /// ([`Self::weigh`]).
+    pub fn set_ssd(&mut self, mib: u64, speed: SsdSpeed) {
+        self.ssd = Ssd::new(speed);
         let segments = mib * UNITS_PER_MIB / BATCH;
         self.host.set_ssd(segments as u32, BATCH as u32);
     }
@@ -168,6 +171,14 @@ impl Machine {
         number
     }
 
+    /// Sets the weights of a container in the memory tier and in the SSD tier. With one of them
+    /// its store is of the type `mem` or `ssd`, and with both `hybrid`.
+    pub fn weigh(&mut self, container: usize, memory: u32, ssd: u32) {
+        let pool = self.pool(container);
+        self.host.set_weight(pool, memory);
+        self.host.set_ssd_weight(pool, ssd);
+    }
+
     /// Runs until second `until_s`.
     pub fn run(&mut self, until_s: u64) {
         while let Some(&Reverse((now, container, thread))) = self.queue.peek() {
@@ -183,9 +194,14 @@ impl Machine {
         self.host.check_books();
     }
 
-    /// Returns how many MiB of the store the container uses.
+    /// Returns how many MiB of the memory tier the container uses.
     pub fn held_mib(&self, container: usize) -> f64 {
-        let used = self.host.counts(self.containers[container].pool).used;
+        self.counts(container).used as f64 / UNITS_PER_MIB as f64
+    }
+
+    /// Returns how many MiB of the SSD tier the container uses.
+    pub fn held_on_ssd_mib(&self, container: usize) -> f64 {
+        let used = self.counts_in(container, TierKind::Ssd).used;
         used as f64 / UNITS_PER_MIB as f64
     }
 
@@ -204,9 +220,14 @@ impl Machine {
         self.containers[container].swapped.len()
     }
 
-    /// Returns the counters of a container's pool, in units.
-    pub fn counts(&self, container: usize) -> crate::host::Counts {
-        self.host.counts(self.containers[container].pool)
+    /// Returns the counters of a container's pool in the memory tier, in units.
+    pub fn counts(&self, container: usize) -> Counts {
+        self.counts_in(container, TierKind::Memory)
+    }
+
+    /// Returns the counters of a container's pool in a tier, in units.
+    pub fn counts_in(&self, container: usize, tier: TierKind) -> Counts {
+        self.host.counts_in(self.containers[container].pool, tier)
     }
 
     /// Starts sampling the curves of all containers, as the guest module does.
@@ -307,7 +328,11 @@ impl Machine {
             let anonymous = page.is_anonymous();
             let found = match anonymous {
                 true => None,
-                false => self.host.get(running.pool.vm, page),
+                false => {
+                    let found = self.host.get(running.pool.vm, page);
+                    self.ssd.follow(now, self.host.ssd_traffic());
+                    found
+                }
             };
             let hit = found.is_some();
             if !anonymous {
@@ -322,9 +347,7 @@ impl Machine {
                 if tier == TierKind::Ssd {
                     // The vCPU is stopped until the device has read the unit.
                     running.work.ssd_units += 1;
-                    let begins = self.ssds.max(now + time);
-                    self.ssds = begins + SSD_READ / SSD_QUEUE;
-                    time = begins + SSD_READ - now;
+                    time = self.ssd.read(now, now + time) - now;
                 }
             } else if anonymous && running.swapped.remove(&page).is_none() {
                 // A page that was never touched before is zeroed instead of being read.
@@ -419,9 +442,12 @@ impl Machine {
         let Verdict::Put(class) = verdict else {
             return 0;
         };
-        match self.host.put(running.pool, reclaimed.page, class) {
-            true => PUT,
-            false => 0,
+        let stored = self.host.store(running.pool, reclaimed.page, class);
+        let wait = self.ssd.follow(now, self.host.ssd_traffic());
+        match stored {
+            None => 0,
+            Some(TierKind::Memory) => PUT,
+            Some(TierKind::Ssd) => PUT + wait,
         }
     }
 }
@@ -454,7 +480,7 @@ mod tests {
     use crate::workload::filebench::{Proxy, Webserver};
 
     /// Returns the work and the counters of two containers after each of 20 seconds.
-    fn run(policy: Policy) -> Vec<(Work, crate::host::Counts)> {
+    fn run(policy: Policy) -> Vec<(Work, Counts)> {
         let mut machine = Machine::new(16, Mode::Weighted);
         let vm = machine.host().add_vm(100);
         let loads: [Box<dyn Workload>; 2] =
