@@ -12,7 +12,7 @@ mod frame;
 mod owner;
 mod reader;
 
-pub use counts::Counts;
+pub use counts::{Counts, SsdTraffic};
 pub use ddcore::host::session::TierKind;
 
 use crate::page::Page;
@@ -90,6 +90,7 @@ impl Host {
         let own = Engine {
             clock: Rc::new(Clock::new((capacity / TICKS).max(1))),
             device: Rc::new(RefCell::new(Device::new(0, 1))),
+            moved: Rc::default(),
             time: Cell::new(0),
         };
         Self {
@@ -132,6 +133,7 @@ impl Host {
         let own = Registration {
             clock,
             device: self.engine.own.device.clone(),
+            moved: self.engine.own.moved.clone(),
             number: number as u64,
             ssd_weight: Cell::new(weight),
             ssd_weights: RefCell::default(),
@@ -258,20 +260,26 @@ impl Host {
     /// Stores a page, after making room for it if necessary. Pools without weight store nothing.
     /// Returns whether the page was stored.
     pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
+        self.store(id, page, class).is_some()
+    }
+
+    /// Stores a page like [`Self::put`]. Returns the tier that has it.
+    pub fn store(&mut self, id: PoolId, page: Page, class: Class) -> Option<TierKind> {
         let vm = self.vm(id.vm);
         let session = &vm.session;
         let pool = id.pool as u32;
-        let is_stored = match session.share(pool) > 0 {
-            true => self.put_in_memory(&vm, id, page, class),
+        let (tier, is_stored) = match session.share(pool) > 0 {
+            true => (TierKind::Memory, self.put_in_memory(&vm, id, page, class)),
             false => {
-                vm.session.own.ssd_weight.get() > 0
+                let is_stored = vm.session.own.ssd_weight.get() > 0
                     && session.ssd_share(pool) > 0
-                    && self.put_on_ssd(&vm, id, page)
+                    && self.put_on_ssd(&vm, id, page);
+                (TierKind::Ssd, is_stored)
             }
         };
         reclaim(&self.engine, &*self.engine.own.device);
         self.promote();
-        is_stored
+        is_stored.then_some(tier)
     }
 
     fn put_on_ssd(&mut self, vm: &Vm, id: PoolId, page: Page) -> bool {

@@ -10,12 +10,14 @@ mod access;
 mod container;
 mod disk;
 mod memory;
+mod queue;
+mod ssd;
 
 pub use container::{Container, Work};
 pub use memory::Usage;
 
-use crate::host::{Host, Mode, PoolId};
-use crate::parameters::{BATCH, SECOND, UNITS_PER_MIB};
+use crate::host::{Counts, Host, Mode, PoolId, TierKind};
+use crate::parameters::{BATCH, NVME, SECOND, SsdSpeed, UNITS_PER_MIB};
 use crate::random::Random;
 use crate::workload::Step;
 use container::{Running, page_of};
@@ -23,6 +25,7 @@ use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddcore::policy::{Order, PageName};
 use disk::{Commit, Disk};
 use memory::Shared;
+use ssd::Ssd;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -31,8 +34,7 @@ pub struct Machine {
     host: Host,
     containers: Vec<Running>,
     disk: Disk,
-    /// Time at which the SSDs can begin another read, in nanoseconds.
-    ssds: u64,
+    ssd: Ssd,
     random: Random,
     queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
     scratch: Vec<Step>,
@@ -46,7 +48,7 @@ impl Machine {
             host: Host::new(capacity_mib * UNITS_PER_MIB, BATCH, mode),
             containers: Vec::new(),
             disk: Disk::default(),
-            ssds: 0,
+            ssd: Ssd::new(NVME),
             random: Random::new(42),
             queue: BinaryHeap::new(),
             scratch: Vec::new(),
@@ -55,8 +57,9 @@ impl Machine {
     }
 
     /// Adds an SSD tier of `mib` MiB. Only containers with a weight in this tier use it
-    /// ([`Host::set_ssd_weight`]).
-    pub fn set_ssd(&mut self, mib: u64) {
+    /// ([`Self::weigh`]).
+    pub fn set_ssd(&mut self, mib: u64, speed: SsdSpeed) {
+        self.ssd = Ssd::new(speed);
         let segments = mib * UNITS_PER_MIB / BATCH;
         self.host.set_ssd(segments as u32, BATCH as u32);
     }
@@ -80,6 +83,14 @@ impl Machine {
         number
     }
 
+    /// Sets the weights of a container in the memory tier and in the SSD tier. With one of them
+    /// its store is of the type `mem` or `ssd`, and with both `hybrid`.
+    pub fn weigh(&mut self, container: usize, memory: u32, ssd: u32) {
+        let pool = self.pool(container);
+        self.host.set_weight(pool, memory);
+        self.host.set_ssd_weight(pool, ssd);
+    }
+
     /// Runs until second `until_s`.
     pub fn run(&mut self, until_s: u64) {
         while let Some(&Reverse((now, container, thread))) = self.queue.peek() {
@@ -95,9 +106,14 @@ impl Machine {
         self.host.check_books();
     }
 
-    /// Returns how many MiB of the store the container uses.
+    /// Returns how many MiB of the memory tier the container uses.
     pub fn held_mib(&self, container: usize) -> f64 {
-        let used = self.host.counts(self.containers[container].pool).used;
+        self.counts(container).used as f64 / UNITS_PER_MIB as f64
+    }
+
+    /// Returns how many MiB of the SSD tier the container uses.
+    pub fn held_on_ssd_mib(&self, container: usize) -> f64 {
+        let used = self.counts_in(container, TierKind::Ssd).used;
         used as f64 / UNITS_PER_MIB as f64
     }
 
@@ -116,9 +132,14 @@ impl Machine {
         self.containers[container].swapped.len()
     }
 
-    /// Returns the counters of a container's pool, in units.
-    pub fn counts(&self, container: usize) -> crate::host::Counts {
-        self.host.counts(self.containers[container].pool)
+    /// Returns the counters of a container's pool in the memory tier, in units.
+    pub fn counts(&self, container: usize) -> Counts {
+        self.counts_in(container, TierKind::Memory)
+    }
+
+    /// Returns the counters of a container's pool in a tier, in units.
+    pub fn counts_in(&self, container: usize, tier: TierKind) -> Counts {
+        self.host.counts_in(self.containers[container].pool, tier)
     }
 
     /// Starts sampling the curves of all containers, as the guest module does.
@@ -199,7 +220,7 @@ mod tests {
     use ddcore::policy::Policy;
 
     /// Returns the work and the counters of two containers after each of 20 seconds.
-    fn run(policy: Policy) -> Vec<(Work, crate::host::Counts)> {
+    fn run(policy: Policy) -> Vec<(Work, Counts)> {
         let mut machine = Machine::new(16, Mode::Weighted);
         let vm = machine.host().add_vm(100);
         let loads: [Box<dyn Workload>; 2] =

@@ -43,12 +43,36 @@ pub const GET: u64 = 4 * 3_500;
 /// Time to put a unit: four puts of 20.9 to 23.7 thousand cycles, from the same table.
 pub const PUT: u64 = 4 * 6_600;
 
-/// Time to read a unit from an SSD of the host, for which the vCPU waits: the latency of a common
-/// NVMe device with one read at a time.
-pub const SSD_READ: u64 = 100 * US;
+/// The speed of an SSD of the host.
+#[derive(Clone, Copy, Debug)]
+pub struct SsdSpeed {
+    /// Time from the request for a unit until the vCPU has it, if the device does nothing else.
+    pub access: u64,
+    /// Time for which a unit occupies the device.
+    pub transfer: u64,
+}
 
-/// Number of reads that such a device serves concurrently.
-pub const SSD_QUEUE: u64 = 8;
+/// A common NVMe device: its latency with one read at a time, and eight reads at a time.
+pub const NVME: SsdSpeed = SsdSpeed {
+    access: 100 * US,
+    transfer: 100 * US / 8,
+};
+
+/// The SSD of DoubleDecker (section 5), a Kingston SSDNow V300. The manufacturer gives 450 MB/s for
+/// both reading and writing. One read of 4 KiB at a time takes about 170 us on drives with the same
+/// controller, SandForce's SF-2281 (published runs of CrystalDiskMark: 24.5 MB/s). A get reads one
+/// page and waits for it, so that a unit takes four such reads. The thesis does not name its SSD.
+pub const SATA: SsdSpeed = SsdSpeed {
+    access: UNIT_PAGES * 170 * US,
+    transfer: UNIT * SECOND / 450_000_000,
+};
+
+/// Size in MiB of DoubleDecker's SSD: 240 GB.
+pub const SATA_MIB: u64 = 240_000_000_000 >> 20;
+
+/// Number of requests in the queue of a block device, each for a page, above which a vCPU that asks
+/// for another waits (Linux' default of `nr_requests`).
+pub const SSD_REQUESTS: u64 = 128;
 
 /// Time of a random access to the disk, which the paper does not describe. Without a store and with
 /// 2 GiB in the VM, its web server executes a thousand flows per second (figure 5), which are 320
@@ -134,6 +158,12 @@ pub const MAIL_THREADS: usize = 215;
 /// Threads of the video server, which are streams and one writer: one operation for 256 KiB (1276
 /// MB/s, 2.6 ms; 481.5 MB/s, 7.8 ms).
 pub const VIDEO_THREADS: usize = 16;
+
+/// Files of the web server of the thesis' figure 5.6, its working set.
+pub const WORKING_SET_MIB: u64 = 1_024;
+/// Memory of its container, which the thesis gives for its other experiments with both tiers
+/// (section 5.5.2).
+pub const HYBRID_LIMIT_MIB: u64 = 512;
 
 /// Files of each web server of figures 3 and 4, which fill the store of 1 GiB in addition to the
 /// server's own memory.

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print the numbers of one group of experiments only: cooperative, splits, motivation,
-    /// flexible, modes, dynamic or unicache
+    /// flexible, modes, dynamic, unicache or hybrid
     #[arg(long, value_name = "NAME", conflicts_with_all = ["trace", "json"])]
     group: Option<OsString>,
     /// Print the result as JSON

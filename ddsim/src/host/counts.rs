@@ -34,6 +34,16 @@ impl Counts {
     }
 }
 
+/// Pages that were written to and read from the SSD tier's device, without those that were read for
+/// a guest.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SsdTraffic {
+    /// Pages written, by puts and by moves from the memory tier.
+    pub written: u64,
+    /// Pages read to be moved to the memory tier.
+    pub moved: u64,
+}
+
 impl Host {
     /// Returns the counters of a pool in the memory tier.
     pub fn counts(&self, id: PoolId) -> Counts {
@@ -62,6 +72,15 @@ impl Host {
     /// Returns the number of pages held in the SSD tier.
     pub fn ssd_used(&self) -> u64 {
         self.engine.own.device.borrow().live()
+    }
+
+    /// Returns what was written to and moved from the SSD tier so far.
+    pub fn ssd_traffic(&self) -> SsdTraffic {
+        let own = &self.engine.own;
+        SsdTraffic {
+            written: own.device.borrow().written(),
+            moved: own.moved.get(),
+        }
     }
 
     /// Checks that the counters of all pools are consistent with each other in each tier, and with

@@ -37,6 +37,8 @@ pub(super) struct Engine {
     /// The clock of all VMs while the tier is not divided between them.
     pub(super) clock: Rc<Clock>,
     pub(super) device: SharedDevice,
+    /// Pages that were read from the device to be moved.
+    pub(super) moved: Rc<Cell<u64>>,
     /// The time in nanoseconds.
     pub(super) time: Cell<u64>,
 }
@@ -45,6 +47,7 @@ pub(super) struct Engine {
 pub(super) struct Registration {
     pub(super) clock: Rc<Clock>,
     pub(super) device: SharedDevice,
+    pub(super) moved: Rc<Cell<u64>>,
     pub(super) number: u64,
     /// Weight of the VM in the SSD tier.
     pub(super) ssd_weight: Cell<u32>,
@@ -96,7 +99,9 @@ impl Owner for Engine {
         Some((count, stamp))
     }
 
-    fn read_from_ssd(_session: &Session<Self>, _run: &Run, pages: &mut [Option<Frame>]) -> bool {
+    fn read_from_ssd(session: &Session<Self>, _run: &Run, pages: &mut [Option<Frame>]) -> bool {
+        let moved = &session.own.moved;
+        moved.set(moved.get() + pages.len() as u64);
         pages.fill_with(|| Some(Frame(None)));
         true
     }

@@ -7,7 +7,7 @@ use super::container::page_of;
 use crate::host::TierKind;
 use crate::page::Page;
 use crate::pagecache::Reclaimed;
-use crate::parameters::{COPY, GET, PUT, SSD_QUEUE, SSD_READ, UNIT};
+use crate::parameters::{COPY, GET, PUT, UNIT};
 use crate::workload::{ANONYMOUS, Step};
 use ddcore::policy::{PageName, Policy, Pressure, Verdict};
 
@@ -32,7 +32,11 @@ impl Machine {
             let anonymous = page.is_anonymous();
             let found = match anonymous {
                 true => None,
-                false => self.host.get(running.pool.vm, page),
+                false => {
+                    let found = self.host.get(running.pool.vm, page);
+                    self.ssd.follow(now, self.host.ssd_traffic());
+                    found
+                }
             };
             let hit = found.is_some();
             if !anonymous {
@@ -47,9 +51,7 @@ impl Machine {
                 if tier == TierKind::Ssd {
                     // The vCPU is stopped until the device has read the unit.
                     running.work.ssd_units += 1;
-                    let begins = self.ssds.max(now + time);
-                    self.ssds = begins + SSD_READ / SSD_QUEUE;
-                    time = begins + SSD_READ - now;
+                    time = self.ssd.read(now, now + time) - now;
                 }
             } else if anonymous && running.swapped.remove(&page).is_none() {
                 // A page that was never touched before is zeroed instead of being read.
@@ -150,9 +152,12 @@ impl Machine {
         let Verdict::Put(class) = verdict else {
             return 0;
         };
-        match self.host.put(running.pool, reclaimed.page, class) {
-            true => PUT,
-            false => 0,
+        let stored = self.host.store(running.pool, reclaimed.page, class);
+        let wait = self.ssd.follow(now, self.host.ssd_traffic());
+        match stored {
+            None => 0,
+            Some(TierKind::Memory) => PUT,
+            Some(TierKind::Ssd) => PUT + wait,
         }
     }
 }

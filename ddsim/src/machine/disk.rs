@@ -2,18 +2,15 @@
 
 //! The host's disk, and the journals of the file systems on it.
 
+use super::queue::Queue;
 use crate::page::Page;
 use crate::parameters::{QUEUE_LIMIT, SEEK, TRANSFER, WRITE_MERGE};
 
 /// One disk for all VMs. It serves requests in the order in which they arrive, because the requests
-/// of a VM reach the host's scheduler as those of one process. Reads have priority over writes for
-/// which no thread waits, as in Linux' deadline scheduler.
+/// of a VM reach the host's scheduler as those of one process. Commits are queued as reads.
 #[derive(Debug)]
 pub(super) struct Disk {
-    /// Time at which all queued reads and commits will be done.
-    reads: u64,
-    /// Time at which all queued writes will be done.
-    writes: u64,
+    queue: Queue,
     /// The unit after the last one that was read, and its VM.
     head: Option<(usize, Page)>,
     /// The journal of each VM's file system.
@@ -45,8 +42,7 @@ pub(super) enum Commit {
 impl Default for Disk {
     fn default() -> Self {
         Self {
-            reads: 0,
-            writes: 0,
+            queue: Queue::default(),
             head: None,
             tails: [None; STREAMS],
             next: 0,
@@ -63,7 +59,7 @@ impl Disk {
             Some(head) if head == (vm, page) => 0,
             _ => SEEK,
         };
-        self.serve(now, seek + TRANSFER)
+        self.queue.read(now, seek + TRANSFER)
     }
 
     /// Queues a write of units that begins at a page, and returns when the writer may continue. A
@@ -80,7 +76,7 @@ impl Disk {
         if tail.is_none() {
             self.next = (at + 1) % STREAMS;
         }
-        let done = self.serve_later(now, seek + units * TRANSFER);
+        let done = self.queue.write(now, seek + units * TRANSFER);
         done.saturating_sub(QUEUE_LIMIT).max(now)
     }
 
@@ -97,7 +93,8 @@ impl Disk {
         self.head = None;
         // Previous writes are done first (`data=ordered`), then the journal's blocks are written
         // and, once these are on the disk, the commit record.
-        let ends = self.serve(now, 2 * (SEEK + TRANSFER)).max(self.writes);
+        let ends = self.queue.read(now, 2 * (SEEK + TRANSFER));
+        let ends = ends.max(self.queue.written_at());
         self.journals[vm] = Journal { began: now, ends };
         Commit::Done(ends)
     }
@@ -113,28 +110,6 @@ impl Disk {
             self.journals.resize(vm + 1, Journal::default());
         }
         self.journals[vm]
-    }
-
-    /// Queues a read or a commit and returns when it is done. While writes are queued, reads and
-    /// commits get two thirds of the disk's time.
-    fn serve(&mut self, now: u64, time: u64) -> u64 {
-        let time = match self.writes > now {
-            true => time * 3 / 2,
-            false => time,
-        };
-        self.reads = self.reads.max(now) + time;
-        self.reads
-    }
-
-    /// Queues a write and returns when it is done. While reads are queued, writes get one third of
-    /// the disk's time.
-    fn serve_later(&mut self, now: u64, time: u64) -> u64 {
-        let time = match self.reads > now {
-            true => time * 3,
-            false => time,
-        };
-        self.writes = self.writes.max(now) + time;
-        self.writes
     }
 }
 
@@ -157,11 +132,11 @@ mod tests {
         let mut disk = Disk::default();
         let [log, other] = [1, 2].map(|file| Page::new(file, 0));
         assert_eq!(disk.write(0, 0, log, 1), 0);
-        let queued = disk.writes;
+        let queued = disk.queue.written_at();
         assert_eq!(queued, SEEK / WRITE_MERGE + TRANSFER);
         disk.write(0, 0, other, 1);
         disk.write(0, 0, log.next(), 1);
-        assert_eq!(disk.writes, 2 * queued + TRANSFER);
+        assert_eq!(disk.queue.written_at(), 2 * queued + TRANSFER);
         assert!(disk.write(0, 0, other, 2 * QUEUE_LIMIT / TRANSFER) >= QUEUE_LIMIT);
         // Reads do not wait for the writes, because they get two thirds of the disk's time.
         assert_eq!(disk.read(0, 0, log), (SEEK + TRANSFER) * 3 / 2);

@@ -5,7 +5,7 @@
 use ddabi::policy::Policy;
 use ddsim::host::{Mode, TierKind};
 use ddsim::machine::{Container, Machine};
-use ddsim::parameters::{UNITS_PER_MIB, US};
+use ddsim::parameters::{NVME, UNITS_PER_MIB, US};
 use ddsim::random::{Random, Zipf};
 use ddsim::workload::{Step, Workload};
 
@@ -42,7 +42,7 @@ fn rate(eighths: u64) -> f64 {
     let memory = MEMORY_MIB * eighths / EIGHTHS;
     let ssd = MEMORY_MIB * SSD_PRICE * (EIGHTHS - eighths) / EIGHTHS;
     let mut machine = Machine::new(memory, Mode::Weighted);
-    machine.set_ssd(ssd);
+    machine.set_ssd(ssd, NVME);
     let vm = machine.host().add_vm(100);
     let container = machine.add(Container {
         vm,

@@ -3,18 +3,18 @@
 //! The papers' figures and tables, replayed at their sizes.
 //!
 //! Each group of experiments has a file, and [`report`] writes the page and the result.
-//! Experiments that need the SSD tier are listed as missing.
 
 pub mod cooperative;
 pub mod dynamic;
 pub mod flexible;
+pub mod hybrid;
 pub mod modes;
 pub mod motivation;
 pub mod record;
 pub mod report;
 pub mod unicache;
 
-use crate::goal::MEMORY_TIER;
+use crate::goal::JUDGED;
 use crate::verdict::{Band, Order};
 use ddreport::chart::{Bar, Bars, Line, Lines};
 use ddreport::gain;
@@ -140,7 +140,7 @@ impl Compared {
 type Group = fn() -> Vec<Figure>;
 
 /// The longest comes first, so that no thread is left alone with one at the end.
-const GROUPS: [(&str, Group); 7] = [
+const GROUPS: [(&str, Group); 8] = [
     ("cooperative", cooperative::figures),
     ("splits", motivation::splits),
     ("motivation", motivation::figures),
@@ -148,10 +148,11 @@ const GROUPS: [(&str, Group); 7] = [
     ("modes", modes::figures),
     ("dynamic", dynamic::figures),
     ("unicache", unicache::figures),
+    ("hybrid", hybrid::figures),
 ];
 
 /// Returns the names of the groups.
-pub fn groups() -> [&'static str; 7] {
+pub fn groups() -> [&'static str; 8] {
     GROUPS.map(|(name, _)| name)
 }
 
@@ -164,12 +165,12 @@ pub fn group(name: &str) -> Vec<Figure> {
 /// Runs all experiments, on as many threads as there are processors.
 pub fn all() -> Vec<Figure> {
     let mut all = ddsim::parallel::map(&GROUPS, |(_, run)| run()).concat();
-    let order = MEMORY_TIER.iter().map(|one| &one.name).chain(&BESIDE);
+    let order = JUDGED.iter().map(|one| &one.name).chain(&BESIDE);
     all.sort_by_key(|figure| order.clone().position(|name| *name == figure.name));
     all
 }
 
-/// Figures after those of the memory tier.
+/// Figures after those that are judged.
 const BESIDE: [&str; 3] = [
     "UniCache, figure 6",
     "UniCache, figure 7",

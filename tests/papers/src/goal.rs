@@ -38,23 +38,24 @@ const fn declared(name: &'static str, judged: usize, off: usize) -> Declared {
     Declared { name, judged, off }
 }
 
-/// The papers' figures and tables of the memory tier in the order of the page, without those that
-/// only describe a setup. `docs/developers/papers.md` describes what is not as in the papers; a
-/// unit test compares its verdicts with these.
-pub const MEMORY_TIER: [Declared; 13] = [
+/// The judged figures and tables of the papers in the order of the page, without those that only
+/// describe a setup. `docs/developers/papers.md` describes what is not as in the papers; a unit test
+/// compares its verdicts with these.
+pub const JUDGED: [Declared; 14] = [
     declared("DoubleDecker, figure 3", 2, 0),
     declared("DoubleDecker, figure 4", 4, 0),
     declared("DoubleDecker, figure 5", 8, 0),
     declared("DoubleDecker, table 1", 10, 0),
-    declared("DoubleDecker, figure 9", 4, 0),
-    declared("DoubleDecker, figure 10", 3, 0),
-    declared("DoubleDecker, table 2", 12, 1),
-    declared("DoubleDecker, figure 11", 11, 3),
-    declared("DoubleDecker, figure 12", 3, 0),
+    declared("DoubleDecker, figure 9", 5, 0),
+    declared("DoubleDecker, figure 10", 4, 0),
+    declared("DoubleDecker, table 2", 20, 5),
+    declared("DoubleDecker, figure 11", 15, 6),
+    declared("DoubleDecker, figure 12", 9, 0),
     declared("DoubleDecker, table 4", 13, 7),
+    declared("Thesis, figure 5.6", 5, 0),
     declared("Thesis, figure 5.7", 3, 0),
-    declared("DoubleDecker, figure 13", 7, 0),
-    declared("DoubleDecker, figure 14", 6, 0),
+    declared("DoubleDecker, figure 13", 8, 0),
+    declared("DoubleDecker, figure 14", 7, 0),
 ];
 
 /// Fraction of these that should be reproduced.
@@ -69,7 +70,7 @@ const SHARES: [&str; 2] = ["DoubleDecker, figure 13", "DoubleDecker, figure 14"]
 
 /// Returns the figure of this name, if as much of it is judged as is declared.
 fn find<'a>(figures: &'a [Figure], wanted: &str) -> Option<&'a Figure> {
-    let declared = MEMORY_TIER.iter().find(|one| one.name == wanted)?;
+    let declared = JUDGED.iter().find(|one| one.name == wanted)?;
     let figure = figures.iter().find(|figure| figure.name == wanted)?;
     (judge(figure).judged == declared.judged).then_some(figure)
 }
@@ -109,7 +110,7 @@ fn as_declared(figures: &[Figure], name: &str, direction: Ordering) -> Goal {
         let figure = figures.iter().find(|figure| figure.name == declared.name);
         declared.compare(figure.map(judge).as_ref()) == direction
     };
-    let names = MEMORY_TIER.iter().filter(differs).map(|one| one.name);
+    let names = JUDGED.iter().filter(differs).map(|one| one.name);
     let names: Vec<&str> = names.collect();
     Goal {
         name: name.into(),
@@ -128,8 +129,8 @@ pub fn aim(figures: &[Figure]) -> Goal {
         let figure = find(figures, declared.name);
         figure.is_some_and(|figure| judge(figure).verdict == Verdict::Reproduced)
     };
-    let part = MEMORY_TIER.iter().filter(reproduced).count() as f64 / MEMORY_TIER.len() as f64;
-    let name = "part of the papers' figures and tables of the memory tier that are reproduced";
+    let part = JUDGED.iter().filter(reproduced).count() as f64 / JUDGED.len() as f64;
+    let name = "part of the papers' figures and tables that are reproduced";
     Goal::at_least(name, REPRODUCED, part)
 }
 
@@ -158,7 +159,7 @@ mod tests {
 
     /// Returns all figures with the declared values.
     fn all() -> Vec<Figure> {
-        MEMORY_TIER.map(|declared| share(declared, 0.605)).into()
+        JUDGED.map(|declared| share(declared, 0.605)).into()
     }
 
     fn met(figures: &[Figure]) -> Vec<bool> {
@@ -204,19 +205,19 @@ mod tests {
     /// not lag behind the figure.
     #[test]
     fn declared_deviations_are_neither_more_nor_fewer() {
-        let partly = MEMORY_TIER.iter().position(|one| one.off > 0).unwrap();
+        let partly = JUDGED.iter().position(|one| one.off > 0).unwrap();
         let with = |ours: f64, at: usize| {
             let mut figures = all();
             figures[partly].compared[at].ours = ours;
             of_figures(&figures)
         };
-        let first_right = MEMORY_TIER[partly].off;
+        let first_right = JUDGED[partly].off;
         let worse = with(0.9, first_right);
         assert!(!worse[0].met && worse[1].met);
-        assert_eq!(worse[0].measured, MEMORY_TIER[partly].name);
+        assert_eq!(worse[0].measured, JUDGED[partly].name);
         let better = with(0.6, 0);
         assert!(better[0].met && !better[1].met);
-        assert_eq!(better[1].measured, MEMORY_TIER[partly].name);
+        assert_eq!(better[1].measured, JUDGED[partly].name);
     }
 
     /// A figure does not count as reproduced because its deviations are declared.
@@ -224,12 +225,12 @@ mod tests {
     fn the_aim_counts_reproduced_figures_alone() {
         let aim_of = |figures: &[Figure]| (aim(figures).measured, aim(figures).met);
         assert_eq!(aim_of(&all()), ("0.769".into(), false));
-        let mut right = MEMORY_TIER.map(|one| share(Declared { off: 0, ..one }, 0.605));
+        let mut right = JUDGED.map(|one| share(Declared { off: 0, ..one }, 0.605));
         assert_eq!(aim_of(&right), ("1.000".into(), true));
-        // Twelve of thirteen suffice, and eleven do not.
+        // Thirteen of fourteen suffice, and twelve do not.
         right[0].compared.pop();
         assert!(aim(&right).met);
-        assert!(aim(&right[..12]).measured == "0.846" && !aim(&right[..12]).met);
+        assert!(aim(&right[..13]).measured == "0.857" && !aim(&right[..13]).met);
     }
 
     /// The page and the list say the same.
@@ -237,7 +238,7 @@ mod tests {
     fn the_document_has_the_declared_verdicts() {
         let page = include_str!("../../../docs/developers/papers.md");
         assert!(page.starts_with(HEAD));
-        for declared in MEMORY_TIER {
+        for declared in JUDGED {
             let row = format!("| {} | {} | ", declared.name, declared.verdict().name());
             let deviations = page.lines().find_map(|line| line.strip_prefix(&row));
             let deviations =
@@ -247,9 +248,9 @@ mod tests {
                 assert_eq!(count, declared.off, "{}", declared.name);
             }
         }
-        let verdicts = MEMORY_TIER.iter().map(Declared::verdict);
+        let verdicts = JUDGED.iter().map(Declared::verdict);
         let reproduced = verdicts.filter(|one| *one == Verdict::Reproduced).count();
-        let told = format!("{reproduced} of {} are.", MEMORY_TIER.len());
+        let told = format!("{reproduced} of {} are.", JUDGED.len());
         assert!(
             page.contains(&told),
             "docs/developers/papers.md does not say {told}"
@@ -258,12 +259,12 @@ mod tests {
 
     #[test]
     fn a_share_off_by_more_than_a_hundredth_is_missed() {
-        let [thirteen, fourteen] = [11, 12].map(|at| MEMORY_TIER[at]);
+        let [thirteen, fourteen] = [12, 13].map(|at| JUDGED[at]);
         let goals = met(&[share(thirteen, 0.611), share(fourteen, 0.595)]);
         assert_eq!(goals[2..], [false, true]);
         // A missing row is not a correct share.
         let mut figures = all();
-        figures[11].compared.pop();
+        figures[12].compared.pop();
         assert_eq!(met(&figures), [false, true, false, true]);
     }
 }

@@ -73,19 +73,20 @@ impl Order {
         }
     }
 
-    /// Returns whether our numbers have the paper's order. Each must be ahead of the next by more
-    /// than a tie; where the paper's two differ only marginally, a tie is as good.
+    /// Returns whether our numbers have the paper's order. Each must be ahead of all that follow it
+    /// by more than a tie; where the paper's two differ only marginally, a tie is as good, and where
+    /// they are equal, the paper gives no order.
     pub fn holds(&self) -> bool {
-        let mut pairs = self.places.windows(2);
-        pairs.all(|pair| {
-            let [first, second] = [&pair[0], &pair[1]];
-            let papers = first.paper.zip(second.paper);
-            let may_tie =
-                papers.is_some_and(|(first, second)| first <= second * (1.0 + gain::MARGINAL));
-            match may_tie {
-                true => first.ours >= second.ours * (1.0 - TIE),
-                false => first.ours > second.ours * (1.0 + TIE),
+        let mut pairs = self.places.iter().enumerate().flat_map(|(at, first)| {
+            let behind = self.places[at + 1..].iter();
+            behind.map(move |second| (first, second))
+        });
+        pairs.all(|(first, second)| match first.paper.zip(second.paper) {
+            Some((one, other)) if one == other => true,
+            Some((one, other)) if one <= other * (1.0 + gain::MARGINAL) => {
+                first.ours >= second.ours * (1.0 - TIE)
             }
+            _ => first.ours > second.ours * (1.0 + TIE),
         })
     }
 }
@@ -255,9 +256,23 @@ mod tests {
             ],
         );
         assert_eq!(sorted.places[0].name, "DDMem");
+        let equal = [Some(11.0), Some(11.0)];
+        assert!(holds(equal, [1.0, 2.0]) && holds(equal, [2.0, 1.0]));
         let close = [Some(11.0), Some(10.0)];
         assert!(holds(close, [1.0, 1.0]) && holds(close, [0.98, 1.0]));
         assert!(!holds(close, [0.96, 1.0]));
+    }
+
+    /// Equal places in between do not hide that the first is behind the last.
+    #[test]
+    fn each_place_is_ahead_of_all_that_follow() {
+        let order = |ours: [f64; 3]| {
+            let places = [3.0, 3.0, 1.0].into_iter().zip(ours);
+            let places = places.map(|(paper, ours)| Place::new("a", paper, ours));
+            Order::by_paper("x", places.collect::<Vec<_>>()).holds()
+        };
+        assert!(order([2.0, 3.0, 1.0]) && order([3.0, 2.0, 1.0]));
+        assert!(!order([1.0, 3.0, 2.0]) && !order([3.0, 1.0, 2.0]));
     }
 
     #[test]

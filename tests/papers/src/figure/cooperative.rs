@@ -382,8 +382,8 @@ fn thesis(runs: &[Run], targets: &[f64; 4]) -> Option<Figure> {
     let (_, ours) = columns.iter().find(|(name, _)| *name == POLICYD)?;
     parts.extend(over_time(ours));
     parts.push(Part::Missing(
-        "the third knob, the weight of the SSD tier, is not simulated here: the simulator's SSD tier \
-         has the speed of a common NVMe device, not of the thesis' SSD",
+        "the third knob, the weight of the SSD tier: the thesis names one cache of 2 GB and no SSD \
+         for this experiment",
     ));
     Some(Figure {
         name: "Thesis, figure 5.7",

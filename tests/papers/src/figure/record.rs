@@ -5,11 +5,11 @@
 use crate::control::{Control, INTERVAL_S};
 use ddcore::policy::Policy;
 use ddreport::chart::{Line, Points};
-use ddsim::host::Mode;
+use ddsim::host::{Counts, Mode, TierKind};
 use ddsim::machine::{Container, Machine, Work};
 use ddsim::parameters::{
-    MAIL_SET_MIB, MAIL_THREADS, PROXY_SET_MIB, PROXY_THREADS, UNIT_PAGES, UNITS_PER_MIB, VIDEO_MIB,
-    VIDEO_THREADS, WEB_ANONYMOUS_MIB, WEB_SET_MIB, WEB_THREADS,
+    MAIL_SET_MIB, MAIL_THREADS, PROXY_SET_MIB, PROXY_THREADS, SATA_MIB, SsdSpeed, UNIT_PAGES,
+    UNITS_PER_MIB, VIDEO_MIB, VIDEO_THREADS, WEB_ANONYMOUS_MIB, WEB_SET_MIB, WEB_THREADS,
 };
 use ddsim::workload::Workload;
 use ddsim::workload::filebench::{Mail, Proxy, Video, Webserver};
@@ -23,8 +23,10 @@ pub(super) const FOUR: [&str; 4] = ["Webserver", "Proxycache", "Mail", "Videoser
 /// The recorded values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// MiB held by each container over seconds.
+    /// MiB of the memory tier held by each container over seconds.
     pub(super) held: Vec<Points>,
+    /// MiB of the SSD tier held by each container over seconds.
+    pub(super) on_ssd: Vec<Points>,
     /// MiB of the VM's memory that each container has over seconds, without memory that is not
     /// simulated.
     pub(super) memory: Vec<Points>,
@@ -41,6 +43,7 @@ impl Record {
         mut event: impl FnMut(&mut Machine, u64),
     ) {
         self.held.resize(containers, Vec::new());
+        self.on_ssd.resize(containers, Vec::new());
         self.memory.resize(containers, Vec::new());
         self.works.resize(containers, Vec::new());
         let from = self.held.first().map_or(0, |held| held.len() as u64);
@@ -67,6 +70,8 @@ impl Record {
     fn note(&mut self, machine: &Machine, second: u64) {
         for (container, held) in self.held.iter_mut().enumerate() {
             held.push((second as f64, machine.held_mib(container)));
+            let on_ssd = machine.held_on_ssd_mib(container);
+            self.on_ssd[container].push((second as f64, on_ssd));
             let used = machine.usage(container).used as f64 / UNITS_PER_MIB as f64;
             self.memory[container].push((second as f64, used));
             self.works[container].push(machine.work(container));
@@ -93,6 +98,7 @@ impl Record {
             megabytes: (after.bytes - before.bytes) as f64 / 1e6 / seconds,
             latency_ms: (after.latency - before.latency) as f64 / 1e6 / operations.max(1.0),
             disk: (after.disk_units - before.disk_units) as f64 / seconds,
+            ssd: (after.ssd_units - before.ssd_units) as f64 / seconds,
             miss_ratio: (after.disk_units - before.disk_units) as f64 / missed.max(1.0),
         }
     }
@@ -100,6 +106,11 @@ impl Record {
     /// Returns the mean of what a container held between two seconds, in MiB.
     pub(super) fn mean(&self, container: usize, from: u64, until: u64) -> f64 {
         mean(&self.held[container], from, until)
+    }
+
+    /// Returns the mean of what a container held on the SSD between two seconds, in MiB.
+    pub(super) fn mean_on_ssd(&self, container: usize, from: u64, until: u64) -> f64 {
+        mean(&self.on_ssd[container], from, until)
     }
 
     /// Returns the mean of the VM's memory that a container had between two seconds, in MiB.
@@ -110,6 +121,11 @@ impl Record {
     /// Returns the memory of the first containers, under these names.
     pub(super) fn lines(&self, names: &[&str]) -> Vec<Line> {
         named(names, self.held.iter().cloned())
+    }
+
+    /// Returns what the first containers hold on the SSD, under these names.
+    pub(super) fn lines_on_ssd(&self, names: &[&str]) -> Vec<Line> {
+        named(names, self.on_ssd.iter().cloned())
     }
 }
 
@@ -134,6 +150,8 @@ pub(super) struct Rate {
     pub(super) miss_ratio: f64,
     /// Units read from disk.
     pub(super) disk: f64,
+    /// Units read from the SSD tier.
+    pub(super) ssd: f64,
 }
 
 /// Threads of the four workloads.
@@ -176,13 +194,32 @@ pub(super) fn four(
     machine
 }
 
+/// Gives a machine of the paper's four containers its SSD, and their weights in the memory tier and
+/// in the SSD tier.
+pub(super) fn with_ssd(machine: &mut Machine, speed: SsdSpeed, weights: [(u32, u32); 4]) {
+    machine.set_ssd(SATA_MIB, speed);
+    for (container, (memory, ssd)) in weights.into_iter().enumerate() {
+        machine.weigh(container, memory, ssd);
+    }
+}
+
+/// Returns the counters of a container in both tiers.
+fn tiers(machine: &Machine, container: usize) -> [Counts; 2] {
+    [TierKind::Memory, TierKind::Ssd].map(|tier| machine.counts_in(container, tier))
+}
+
 /// Returns the evictions of a container in pages.
 pub(super) fn evicted_pages(machine: &Machine, container: usize) -> f64 {
-    (machine.counts(container).evictions * UNIT_PAGES) as f64
+    let evicted = tiers(machine, container).map(|counts| counts.evictions);
+    (evicted.iter().sum::<u64>() * UNIT_PAGES) as f64
 }
 
 /// Returns the hits for each hundred puts, the paper's *lookup-to-store ratio*.
 pub(super) fn lookup_to_store(machine: &Machine, container: usize) -> f64 {
-    let counts = machine.counts(container);
-    100.0 * counts.hits as f64 / (counts.puts as f64).max(1.0)
+    let tiers = tiers(machine, container);
+    let [hits, puts] = [
+        tiers.iter().map(|counts| counts.hits).sum::<u64>(),
+        tiers.iter().map(|counts| counts.puts).sum::<u64>(),
+    ];
+    100.0 * hits as f64 / (puts as f64).max(1.0)
 }

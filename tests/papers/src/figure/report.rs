@@ -69,8 +69,7 @@ fn page(report: &Report) -> Markup {
             ", the source of the kernel modules; guests, containers and the disk are a \
              model whose parameters are in " code { "ddsim/src/parameters.rs" }
             ". Where containers have targets, policyd's own engine decides. Grey \
-             shows a paper's values. Curves that need features that are not built yet are \
-             missing."
+             shows a paper's values. What is left out is named with its reason."
         }
         h2 { "What is promised" }
         (ddreport::promises(report.goals.iter().map(promise)))
