@@ -48,11 +48,11 @@ pub const JUDGED: [Declared; 14] = [
     declared("DoubleDecker, table 1", 10, 0),
     declared("DoubleDecker, figure 9", 5, 0),
     declared("DoubleDecker, figure 10", 4, 0),
-    declared("DoubleDecker, table 2", 20, 5),
-    declared("DoubleDecker, figure 11", 15, 6),
+    declared("DoubleDecker, table 2", 20, 6),
+    declared("DoubleDecker, figure 11", 15, 5),
     declared("DoubleDecker, figure 12", 9, 0),
     declared("DoubleDecker, table 4", 13, 7),
-    declared("Thesis, figure 5.6", 5, 0),
+    declared("Thesis, figure 5.6", 5, 2),
     declared("Thesis, figure 5.7", 3, 0),
     declared("DoubleDecker, figure 13", 8, 0),
     declared("DoubleDecker, figure 14", 7, 0),
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn the_aim_counts_reproduced_figures_alone() {
         let aim_of = |figures: &[Figure]| (aim(figures).measured, aim(figures).met);
-        assert_eq!(aim_of(&all()), ("0.769".into(), false));
+        assert_eq!(aim_of(&all()), ("0.714".into(), false));
         let mut right = JUDGED.map(|one| share(Declared { off: 0, ..one }, 0.605));
         assert_eq!(aim_of(&right), ("1.000".into(), true));
         // Thirteen of fourteen suffice, and twelve do not.

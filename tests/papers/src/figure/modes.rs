@@ -271,9 +271,8 @@ fn table(runs: [&Run; 3], slow: &Run) -> Figure {
              depends on how long it is measured. The size of a video and the length of the run were \
              chosen by the counts of evictions, which in thousands of pages are: {}. With DDSSD the \
              web server reads {:.0} files a second from the SSD and {:.1} from the disk. The paper's \
-             web server is as slow as with a tenth of this device's speed: with reads of the SSD \
-             that take {SLOWER} times as long it serves {:.1} MB/s (paper 5.5), the mail server \
-             {:.2} (paper 2). The paper's text says of the web and the video server that they are \
+             web server is slower: with reads of the SSD that take {SLOWER} times as long, this one \
+             serves {:.1} MB/s (paper 5.5), and the mail server {:.2} (paper 2). The paper's text says of the web and the video server that they are \
              around 300 % lower than with memory; its table has a seventeenth for the web server. \
              The video server reads {:.1} units of 16 KiB a second from the SSD, because its streams \
              stay in its page cache, and so its SSD does not slow it down as in the paper.",
