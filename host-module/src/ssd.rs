@@ -5,8 +5,8 @@
 //! The index of a session refers to a page of this tier by its place. [`device`] has the segments
 //! of a device, [`log`] the segment that a pool fills, [`holding`] the number of places of a pool,
 //! [`write`] writes segments, [`fetch`] reads pages for a get, [`deferred`] has the gets whose
-//! readers sleep in the guest while their pages are read, [`reclaim`] evicts segments by weight when
-//! few are free, and [`discard`] discards the old pages of free ones.
+//! readers sleep in the guest while their pages are read, [`reclaim`] evicts segments by weight
+//! when few are free, and [`discard`] discards the old pages of free ones.
 
 pub(crate) mod deferred;
 pub(crate) mod device;

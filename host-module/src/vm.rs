@@ -4,8 +4,9 @@
 //!
 //! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
 //! [`shard`]s, and [`teardown`] ends it. [`emptying`] frees the pages of pools in the background,
-//! or leaves them to the SSD tier by [`demotion`]. [`charge`] determines which cgroup is charged for memory
-//! of the VM. [`scratch`] is the memory of a call, and [`allowance`] bounds the events about a VM.
+//! or leaves them to the SSD tier by [`demotion`]. [`charge`] determines which cgroup is charged
+//! for memory of the VM. [`scratch`] is the memory of a call, and [`allowance`] bounds the events
+//! about a VM.
 
 pub(crate) mod allowance;
 pub(crate) mod charge;
