@@ -21,8 +21,8 @@ pub const EVENTS_GROUP: &str = "events";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum HostCommand {
-    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, waiting, retain, keep-free,
-    /// promote-free, index-limit, counters, vms.
+    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, waiting, retain,
+    /// keep-free, promote-free, index-limit, counters, vms.
     Status = 1,
     /// Dump: one message for each VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement, pools,
     /// stats).
@@ -34,8 +34,8 @@ pub enum HostCommand {
     /// ssd-admit, stats), of one VM if vm-id is given.
     PoolList = 4,
     /// Set any of capacity, floor, mode, batch, deadline, waiting, retain, keep-free, promote-free,
-    /// index-limit. Pages beyond the capacity are evicted in the background; the reply contains their number
-    /// (left).
+    /// index-limit. Pages beyond the capacity are evicted in the background; the reply contains
+    /// their number (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
     /// evicts at most 64 MiB. The reply contains the numbers of pages that were evicted (evicted)
@@ -171,7 +171,8 @@ pub enum Attribute {
     SsdAdmit = 41,
     /// u32: 1 if the SSD tier keeps the pages that it returns, otherwise 0.
     Retain = 42,
-    /// u64: pages that the host's index may take before pages leave the SSD tier, or 0 for no limit.
+    /// u64: pages that the host's index may take before pages leave the SSD tier, or 0 for no
+    /// limit.
     IndexLimit = 43,
 }
 

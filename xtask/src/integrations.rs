@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `integrations`: checks the files for other systems with these systems' own tools, and that policyd
-//! finds the containers of runtimes.
+//! `integrations`: checks the files for other systems with these systems' own tools, and that
+//! policyd finds the containers of runtimes.
 
 use std::{fs, path::Path};
 

@@ -93,8 +93,8 @@ pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
-/// The deadline, --wait, --retain and --index-memory apply to all devices, and a write budget to one
-/// device.
+/// The deadline, --wait, --retain and --index-memory apply to all devices, and a write budget to
+/// one device.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",

@@ -47,8 +47,8 @@ const READINGS: usize = 4;
 const ROWS: u16 = 40;
 /// The most memory of `ddctl top` beside its program: the whole process may have 50 MiB.
 const MAX_BYTES: u64 = 16 << 20;
-/// The most allocations of a frame that may differ between hosts on which the same number of rows is
-/// shown: the list of all rows grows.
+/// The most allocations of a frame that may differ between hosts on which the same number of rows
+/// is shown: the list of all rows grows.
 const MAX_MORE: u64 = 32;
 
 /// Returns the allocations of the first readings and frames, and those of one further frame, on a

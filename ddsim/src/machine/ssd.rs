@@ -6,8 +6,8 @@ use super::queue::Queue;
 use crate::host::SsdTraffic;
 use crate::parameters::{SSD_REQUESTS, SsdSpeed, UNIT_PAGES};
 
-/// An SSD for all VMs. A read waits for the device and is waited for by the vCPU; a write is queued,
-/// and the vCPU that asked for it waits only while the queue is full.
+/// An SSD for all VMs. A read waits for the device and is waited for by the vCPU; a write is
+/// queued, and the vCPU that asked for it waits only while the queue is full.
 #[derive(Debug)]
 pub(super) struct Ssd {
     speed: SsdSpeed,

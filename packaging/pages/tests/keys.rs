@@ -50,8 +50,8 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Returns the keys of each table of a document: the code in the first column of a table whose first
-/// heading begins with this word.
+/// Returns the keys of each table of a document: the code in the first column of a table whose
+/// first heading begins with this word.
 fn tabled(document: &str, heading: &str) -> BTreeSet<Keys> {
     let mut tables = BTreeSet::new();
     let mut keys: Option<Keys> = None;

@@ -39,8 +39,8 @@ const fn declared(name: &'static str, judged: usize, off: usize) -> Declared {
 }
 
 /// The judged figures and tables of the papers in the order of the page, without those that only
-/// describe a setup. `docs/developers/papers.md` describes what is not as in the papers; a unit test
-/// compares its verdicts with these.
+/// describe a setup. `docs/developers/papers.md` describes what is not as in the papers; a unit
+/// test compares its verdicts with these.
 pub const JUDGED: [Declared; 14] = [
     declared("DoubleDecker, figure 3", 2, 0),
     declared("DoubleDecker, figure 4", 4, 0),

@@ -74,8 +74,8 @@ impl Order {
     }
 
     /// Returns whether our numbers have the paper's order. Each must be ahead of all that follow it
-    /// by more than a tie; where the paper's two differ only marginally, a tie is as good, and where
-    /// they are equal, the paper gives no order.
+    /// by more than a tie; where the paper's two differ only marginally, a tie is as good, and
+    /// where they are equal, the paper gives no order.
     pub fn holds(&self) -> bool {
         let mut pairs = self.places.iter().enumerate().flat_map(|(at, first)| {
             let behind = self.places[at + 1..].iter();

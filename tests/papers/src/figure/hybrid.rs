@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The thesis' section 5.6.1 (figure 5.6) with section 5.1.2 (figure 5.2): a store of memory and SSD
-//! together.
+//! The thesis' section 5.6.1 (figure 5.6) with section 5.1.2 (figure 5.2): a store of memory and
+//! SSD together.
 
 use super::record::Record;
 use super::{Compared, Figure, Part};

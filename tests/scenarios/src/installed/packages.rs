@@ -46,8 +46,8 @@ impl Versions {
         Ok(versions)
     }
 
-    /// Returns the version of a machine's loaded module, of the one that the next boot loads, and of
-    /// its tools.
+    /// Returns the version of a machine's loaded module, of the one that the next boot loads, and
+    /// of its tools.
     pub(super) fn found(machine: &Machine, module: &str) -> Result<[String; 3]> {
         let loaded = machine.read_text(&format!("/sys/module/{module}/version"))?;
         let built = login(machine, &format!("modinfo -F version {module}"))?;

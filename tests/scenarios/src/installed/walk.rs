@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sections of the page about installation as lists of commands. The page is read when this crate is
-//! compiled, so that the page and the test cannot differ.
+//! Sections of the page about installation as lists of commands. The page is read when this crate
+//! is compiled, so that the page and the test cannot differ.
 
 use anyhow::{Context as _, Result, bail};
 
