@@ -23,9 +23,6 @@ use std::{
     process::ExitCode,
 };
 
-/// Threads for blocking calls: reclaim, and reads of applications' files.
-const BLOCKING_THREADS: usize = 8;
-
 fn main() -> ExitCode {
     let command = match failure::parse::<Cli>() {
         Ok(cli) => cli.command,
@@ -106,7 +103,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
         state: None,
         ..Paths::default()
     };
-    let found = event_loop::run(BLOCKING_THREADS, async {
+    let found = event_loop::run(runtime::BLOCKING_THREADS, async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), paths)?;
         runtime.dry_run(rounds).await
     })?;
@@ -147,7 +144,7 @@ fn run(config: &Path) -> Result<()> {
     let lock = Lock::take(&state, "policyd")?;
     // Without the lock, the journal in this directory belongs to another daemon.
     paths.state = lock.is_some().then_some(state);
-    event_loop::run(BLOCKING_THREADS, async {
+    event_loop::run(runtime::BLOCKING_THREADS, async {
         let requests = event_loop::requests()?;
         let (module, service) = (Kernel::open().await, Systemd::default());
         let runtime = Runtime::new(config, module, service, paths)?;

@@ -72,6 +72,9 @@ impl Paths {
     }
 }
 
+/// Maximum number of threads for blocking calls: reclaim, and reads of applications' files.
+pub const BLOCKING_THREADS: usize = 8;
+
 /// The most changes of the tree that are handled at once, so that other events get their turn.
 const MAX_CHANGES: usize = 256;
 
