@@ -78,9 +78,15 @@ pub(crate) fn dist() -> Result<PathBuf> {
     make("dist", Suite::TrixieBackports, DIST)
 }
 
-/// Returns the root with Prometheus and its linter.
+/// Returns the root with Prometheus and its linter. Both run as they are unpacked, so that the
+/// tests need not wait for the installation of a Debian.
 pub(crate) fn monitoring() -> Result<PathBuf> {
-    make("monitoring", Suite::TrixieBackports, "prometheus")
+    make_as(
+        Variant::Extract,
+        "monitoring",
+        Suite::TrixieBackports,
+        "prometheus",
+    )
 }
 
 /// Returns the root with tools of other systems that check the files made for these.
@@ -137,6 +143,8 @@ enum Variant {
     Apt,
     /// Those of the priority `important` as well, with systemd and udev.
     Important,
+    /// None: the packages are unpacked, and not installed.
+    Extract,
 }
 
 impl Variant {
@@ -144,11 +152,16 @@ impl Variant {
         match self {
             Self::Apt => "apt",
             Self::Important => "important",
+            Self::Extract => "extract",
         }
     }
 }
 
 fn make(role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
+    make_as(Variant::Apt, role, suite, packages)
+}
+
+fn make_as(variant: Variant, role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
     let (base, label) = (suite.base(), suite.label());
     let sources = suite.sources(&mirror::find()?);
     let list = packages.replace(' ', ",");
@@ -156,7 +169,7 @@ fn make(role: &str, suite: Suite, packages: &str) -> Result<PathBuf> {
     let name = format!("{role}-{label}-{}", cache::key(&[label, &list]));
     cache::entry("root", &name, |dir| {
         progress::step(&format!("make the {label} root to {role} in"), || {
-            mmdebstrap(Variant::Apt, base, &sources, &list, dir)
+            mmdebstrap(variant, base, &sources, &list, dir)
         })
     })
 }
