@@ -3,21 +3,10 @@
 //! The documents name all keys of the configuration files and all parameters of the modules, and
 //! none that does not exist.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
-
-/// Memory of the machine that the file of a host is parsed for, in bytes.
-const MEMORY: u64 = 64 << 30;
+use super::{MEMORY, documents, top};
+use std::{collections::BTreeSet, fs};
 
 type Keys = BTreeSet<String>;
-
-fn top() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap().to_owned()
-}
 
 fn text(path: &str) -> String {
     fs::read_to_string(top().join(path)).unwrap()
@@ -71,7 +60,7 @@ fn tabled(document: &str, heading: &str) -> BTreeSet<Keys> {
     tables
 }
 
-/// Asserts that sets are equal, and says what is in one alone.
+/// Asserts that two sets are equal. The message lists the elements that only one of them has.
 fn assert_same(what: &str, told: &BTreeSet<Keys>, known: &BTreeSet<Keys>) {
     let extra: Vec<_> = told.difference(known).collect();
     let missing: Vec<_> = known.difference(told).collect();
@@ -102,8 +91,7 @@ fn settings_in_prose_have_known_keys() {
         .flatten()
         .collect();
     let mut seen = 0;
-    for path in documents() {
-        let document = text(&path);
+    for (path, document) in documents() {
         // Blocks are checked as whole files.
         let prose: String = document.split("```").step_by(2).collect();
         for setting in code(&prose) {
@@ -126,26 +114,6 @@ fn settings_in_prose_have_known_keys() {
         }
     }
     assert!(seen > 20, "{seen}");
-}
-
-/// Returns the paths of the documents for users.
-fn documents() -> Vec<String> {
-    let mut paths = vec!["README.md".to_owned(), "CHANGELOG.md".to_owned()];
-    for directory in [
-        "docs",
-        "docs/users",
-        "docs/developers",
-        "docs/developers/decisions",
-    ] {
-        for entry in fs::read_dir(top().join(directory)).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            if name.ends_with(".md") {
-                paths.push(format!("{directory}/{name}"));
-            }
-        }
-    }
-    assert!(paths.len() > 30);
-    paths
 }
 
 /// Returns the names between two marks in a text.

@@ -2,6 +2,8 @@
 
 //! What the documents show exists in the programs: commands, their options, and files.
 
+mod keys;
+
 use clap::Command;
 use std::{
     collections::BTreeSet,
