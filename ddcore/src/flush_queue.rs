@@ -239,6 +239,7 @@ mod tests {
         assert!(queue.push(pages(1, 1, 1)));
         assert_eq!(take(&mut queue, 9), [(1, 1, 1)]);
     }
+
     /// A page that changed, and was put again before the flush of its old copy was sent, is not
     /// freed.
     #[test]

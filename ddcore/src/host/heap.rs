@@ -158,11 +158,20 @@ pub trait Owner: Sized {
     }
 
     /// Fills `pages` with new pages while the host can spare memory or the tier is below its floor.
-    /// Returns their number.
-    fn allocate(host: &Host<Self>, pages: &mut [Option<Self::Page>], below_floor: bool) -> usize;
+    /// Returns their number, which is 0 if pages have no data.
+    fn allocate(
+        _host: &Host<Self>,
+        _pages: &mut [Option<Self::Page>],
+        _below_floor: bool,
+    ) -> usize {
+        0
+    }
 
-    /// Returns the number of pages that the host can spare.
-    fn spare(&self) -> u64;
+    /// Returns the number of pages that the host can spare, which is not limited if pages have no
+    /// data.
+    fn spare(&self) -> u64 {
+        u64::MAX / 2
+    }
 
     /// Returns the NUMA node of a page, or `None` if there is only one.
     fn node(&self, _page: &Self::Page) -> Option<usize> {

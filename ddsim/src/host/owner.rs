@@ -142,19 +142,6 @@ impl Owner for Engine {
         clock.now()
     }
 
-    fn allocate(
-        _host: &heap::Host<Self>,
-        _pages: &mut [Option<Frame>],
-        _below_floor: bool,
-    ) -> usize {
-        // Pages have no data.
-        0
-    }
-
-    fn spare(&self) -> u64 {
-        u64::MAX / 2
-    }
-
     fn milliseconds(&self) -> u64 {
         self.time.get() / 1_000_000
     }

@@ -214,10 +214,6 @@ impl Owner for World {
         session.own.moved.borrow_mut()[pool as usize][to as usize] += pages;
     }
 
-    fn allocate(_: &heap::Host<Self>, _: &mut [Option<Held>], _: bool) -> usize {
-        0
-    }
-
     fn spare(&self) -> u64 {
         CAPACITY
     }

@@ -113,14 +113,6 @@ impl Owner for Flash {
 
     fn announce(_: &heap::Session<Self>, _: &[Eviction]) {}
 
-    fn allocate(_: &heap::Host<Self>, _: &mut [Option<Owned>], _: bool) -> usize {
-        0
-    }
-
-    fn spare(&self) -> u64 {
-        u64::MAX / 2
-    }
-
     fn milliseconds(&self) -> u64 {
         0
     }
