@@ -4,6 +4,9 @@
 
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Minimum of a limit of the index in pages. An index of a few pages would be evicted all the time.
+pub const MIN_INDEX_LIMIT: u64 = 16;
+
 /// State of a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]

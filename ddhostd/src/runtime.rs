@@ -453,10 +453,11 @@ impl<M: HostAccess, S: Service> Runtime<M, S> {
             return;
         }
         let ssd = &self.keeper.config().ssd;
-        let memory = tier::memory(&self.paths.proc.join("meminfo"));
-        let index = ssd.index_memory;
-        let index = index.map(|limit| memory.map(|memory| limit.pages(memory)));
-        let change = index.transpose().map(|index_limit| ConfigChange {
+        let index_limit = ssd.index_memory.map(|limit| {
+            let memory = tier::memory(&self.paths.proc.join("meminfo"))?;
+            Ok::<_, std::io::Error>(limit.pages(memory))
+        });
+        let change = index_limit.transpose().map(|index_limit| ConfigChange {
             deadline: ssd.deadline.map(|ms| ms * 1000),
             waiting: ssd.wait,
             retain: ssd.retain,

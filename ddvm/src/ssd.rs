@@ -2,7 +2,10 @@
 
 //! Settings of the SSD tier: its devices, limits of writes to them, and how long guests wait.
 
-use ddabi::{PAGE_SIZE, ssd::Waiting};
+use ddabi::{
+    PAGE_SIZE,
+    ssd::{MIN_INDEX_LIMIT, Waiting},
+};
 use ddconf::size::Size;
 use std::{
     fmt,
@@ -163,14 +166,11 @@ pub enum IndexMemory {
 }
 
 impl IndexMemory {
-    /// The smallest limit in pages; an index of a few pages would be evicted all the time.
-    const MIN_PAGES: u64 = 16;
-
     /// Returns the limit in pages on a machine with `memory` bytes of memory; 0 means no limit.
     pub fn pages(self, memory: u64) -> u64 {
         match self {
             Self::Unlimited => 0,
-            Self::Size(size) => size.pages(memory).max(Self::MIN_PAGES),
+            Self::Size(size) => size.pages(memory).max(MIN_INDEX_LIMIT),
         }
     }
 }
@@ -184,7 +184,7 @@ impl FromStr for IndexMemory {
         }
         let size: Size = text.parse()?;
         let is_small = match size {
-            Size::Bytes(bytes) => bytes < Self::MIN_PAGES * PAGE_SIZE as u64,
+            Size::Bytes(bytes) => bytes < MIN_INDEX_LIMIT * PAGE_SIZE as u64,
             Size::Percent(percent) => percent <= 0.0,
         };
         match is_small {

@@ -13,16 +13,14 @@ use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::genl::{Attribute, HostCommand, Mode, AUTOMATIC};
 use ddabi::pool::MAX_WEIGHT;
-use ddabi::ssd::Waiting;
+use ddabi::ssd::{Waiting, MIN_INDEX_LIMIT};
 use ddabi::ABI_VERSION;
 use ddcore::host::cause::Cause;
 use ddcore::host::evict::{evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::room::Stock as _;
-use ddcore::host::session::TierKind;
 use ddcore::host::tier::MAX_BATCH;
 use ddcore::host::visit::{evict_for_command, COMMAND_PAGES};
-use ddcore::host::walk::counted;
 use ddcore::host::{Host as _, Session as _};
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -30,10 +28,6 @@ use zerocopy::IntoBytes;
 
 /// Valid deadlines: microseconds that a get may wait for a device.
 const DEADLINES: core::ops::RangeInclusive<u32> = 1_000..=10_000_000;
-
-/// Minimum of the limit of the index in pages. An index of a few pages would be evicted all the
-/// time.
-const MIN_INDEX: u64 = 16;
 
 /// The handlers of the family.
 struct HostControl;
@@ -202,7 +196,7 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     if args
         .index_limit()
-        .is_some_and(|pages| pages > 0 && pages < MIN_INDEX)
+        .is_some_and(|pages| pages > 0 && pages < MIN_INDEX_LIMIT)
     {
         return Err(reply.explain(
             c"the limit of the index must be 0 or at least 16 pages",
@@ -263,8 +257,8 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
                 return Err(reply.explain(c"the VM has no such pool", ENOENT));
             }
             let evicted = evict_pool(&*session, (pool, Cause::Command), COMMAND_PAGES);
-            let ssd = counted(&*session, pool, TierKind::Ssd).used;
-            (evicted, session.gauge(pool).map_or(0, Gauge::held) + ssd)
+            let left = |gauge: &Gauge<_>| gauge.held() + gauge.ssd();
+            (evicted, session.gauge(pool).map_or(0, left))
         }
     };
     host.stock.give_back(u64::MAX, |_| true);
