@@ -51,19 +51,29 @@ impl System {
         self.dir.join("disk.ext4")
     }
 
-    /// Returns its kernel.
-    pub(crate) fn kernel(&self) -> PathBuf {
-        self.dir.join("boot/vmlinuz")
+    /// Returns the directory with the files from which its kernel boots.
+    fn boot(&self) -> PathBuf {
+        self.dir.join("boot")
     }
 
-    /// Returns the modules that are needed to find the disk, in the order in which they are loaded.
-    pub(crate) fn modules(&self) -> Result<Vec<PathBuf>> {
-        let list = fs::read_dir(self.dir.join("boot/modules"))?;
-        let mut modules: Vec<PathBuf> =
-            list.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-        modules.sort();
-        Ok(modules)
+    /// Returns that of its former kernel, which has no module of the project. A guest has one.
+    fn former_boot(&self) -> PathBuf {
+        self.dir.join("boot/former")
     }
+}
+
+/// Returns the kernel in a directory of files to boot from.
+fn kernel(boot: &Path) -> PathBuf {
+    boot.join("vmlinuz")
+}
+
+/// Writes the initial filesystem of a kernel, with the modules that are needed to find the disk in
+/// the order in which they are loaded.
+fn write_initrd(to: &Path, agent: &Path, boot: &Path) -> Result<()> {
+    let list = fs::read_dir(boot.join("modules"))?;
+    let mut modules: Vec<PathBuf> = list.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    modules.sort();
+    initrd::write(to, agent, &modules)
 }
 
 /// Directories of packages.
@@ -122,17 +132,21 @@ pub(crate) fn place(
     dir: &Path,
     files: &mut Vec<(PathBuf, String)>,
 ) -> Result<Installed> {
-    let [host_initrd, guest_initrd] =
-        ["host", "guest"].map(|side| dir.join(format!("installed-{side}.initrd")));
-    initrd::write(&host_initrd, agent, &host.modules()?)?;
-    initrd::write(&guest_initrd, agent, &guest.modules()?)?;
-    let place = |name: &str| format!("{}/{name}", ddlab::INSTALLED);
-    files.push((guest.kernel(), place("vmlinuz")));
-    files.push((guest_initrd, place("initrd")));
+    let initrd = |name: &str| dir.join(format!("installed-{name}.initrd"));
+    let host_initrd = initrd("host");
+    write_initrd(&host_initrd, agent, &host.boot())?;
+    for (name, boot, place) in [
+        ("guest", guest.boot(), ddlab::INSTALLED),
+        ("former", guest.former_boot(), ddlab::FORMER),
+    ] {
+        write_initrd(&initrd(name), agent, &boot)?;
+        files.push((kernel(&boot), format!("{place}/vmlinuz")));
+        files.push((initrd(name), format!("{place}/initrd")));
+    }
     Ok(Installed {
         host: Installation {
             disk: host.disk(),
-            kernel: host.kernel(),
+            kernel: kernel(&host.boot()),
             initrd: host_initrd,
         },
         guest: guest.disk(),

@@ -18,7 +18,7 @@ use crate::{
     disk::{Disk, HostCache, Throttle},
     lab::numa,
     link::Link,
-    machine::{INSTALLED, Machine, unexpected},
+    machine::{FORMER, INSTALLED, Machine, unexpected},
 };
 
 /// The longest wait for the notification of a guest's end.
@@ -94,6 +94,8 @@ pub enum System {
     /// A Debian on a disk of its own, which outlives the guest, with the project's packages. See
     /// [`crate::Context::installed_lab`].
     Installed,
+    /// The same with its former kernel, for which the project's module cannot be built.
+    Former,
 }
 
 /// A disk and how the VMM runs it.
@@ -214,6 +216,13 @@ impl GuestConfig {
         self
     }
 
+    /// Makes it the same Debian with its former kernel, for which there is no module of the project.
+    #[must_use]
+    pub fn former_kernel(mut self) -> Self {
+        self.system = System::Former;
+        self
+    }
+
     /// Gives it an interactive console.
     #[must_use]
     pub fn terminal(mut self) -> Self {
@@ -267,7 +276,7 @@ impl GuestConfig {
             System::Small => "",
             System::Servers => " dd.debian=layer",
             System::Debian => DEBIAN_ARGS,
-            System::Installed => INSTALLED_ARGS,
+            System::Installed | System::Former => INSTALLED_ARGS,
         });
         for argument in &self.kernel_args {
             kernel_args.push(' ');
@@ -280,6 +289,7 @@ impl GuestConfig {
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
         let boot = match self.system {
             System::Installed => INSTALLED,
+            System::Former => FORMER,
             _ => "boot",
         };
         pair("-kernel", format!("/opt/dd/{boot}/vmlinuz"));
@@ -312,7 +322,7 @@ impl GuestConfig {
         let images: &[&str] = match self.system {
             System::Small => &["root", "opt"],
             System::Servers | System::Debian => &["root", "opt", "debian"],
-            System::Installed => &["opt"],
+            System::Installed | System::Former => &["opt"],
         };
         for image in images {
             pair(
@@ -324,7 +334,7 @@ impl GuestConfig {
                 format!("virtio-blk-pci,drive={image},serial={image}"),
             );
         }
-        if self.system == System::Installed {
+        if matches!(self.system, System::Installed | System::Former) {
             let disk =
                 format!("if=none,id=system,file=/dev/dd/{INSTALLED_GUEST},format=raw,cache=none");
             pair("-drive", disk);

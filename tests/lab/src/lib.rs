@@ -44,7 +44,7 @@ pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
 pub use guest::{COMPLETE, Guest, GuestConfig, GuestDisk, System};
 pub use lab::{Lab, LabConfig};
 pub use machine::{
-    GUEST_MODULE, HOST_MODULE, INSTALLED, MODULES, Machine, SELFTESTS, mutated_modules,
+    FORMER, GUEST_MODULE, HOST_MODULE, INSTALLED, MODULES, Machine, SELFTESTS, mutated_modules,
 };
 pub use median::median;
 pub use process::Process;

@@ -39,6 +39,8 @@ pub const SELFTESTS: &str = "selftests";
 
 /// Directory of the kernel and the initial filesystem of an installed guest, below `/opt/dd`.
 pub const INSTALLED: &str = "boot/installed";
+/// That of its former kernel.
+pub const FORMER: &str = "boot/former";
 
 /// The control file of kernels with `DEBUG_KMEMLEAK`.
 const LEAKS: &str = "/sys/kernel/debug/kmemleak";

@@ -2,7 +2,8 @@
 
 //! The walk of a new user: a Debian host and a Debian guest, each with systemd, its own kernel and
 //! the project's packages, from the commands of the quick start to a container's hit ratio on the
-//! screen. Both are rebooted then, and everything must come back as configured.
+//! screen. Both are rebooted then, and everything must come back as configured. At last the guest
+//! boots a kernel for which the module could not be built.
 
 mod packages;
 mod settings;
@@ -92,7 +93,24 @@ fn walk(lab: &Lab, steps: &[Step]) -> Result<Vec<Target>> {
     settings.of_the_module()?;
     served.push(Shop::of(&guest).served("after a reboot of the host")?);
     settings.no_warnings()?;
+    let content = Shop::of(&guest).visit()?;
+    power_off(guest)?;
+    without_module(lab, &content)?;
     Ok(targets(steps, ratio, &served))
+}
+
+/// Boots the guest with its former kernel, for which the module could not be built. It works as if
+/// the packages were not installed, and `ddctl doctor` says why there is no cache.
+fn without_module(lab: &Lab, content: &str) -> Result<()> {
+    let guest = lab.start_guest(&guest_config().former_kernel())?;
+    service::booted(&guest)?;
+    guest.check_taint()?;
+    ensure!(!guest.has_module(GUEST)?, "{GUEST} is loaded");
+    ensure!(Shop::of(&guest).visit()? == content, "the file has changed");
+    let doctor = guest.exec(["ddctl", "doctor", "--guest"])?;
+    let said = doctor.text();
+    eprintln!("    {}# ddctl doctor --guest\n{said}", guest.name());
+    Ok(())
 }
 
 /// Starts the guest, and executes the commands of the quick start on both machines. Returns the

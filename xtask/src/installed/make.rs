@@ -27,12 +27,13 @@ const DPKG_PATH: &str = "etc/dpkg/dpkg.cfg.d/answers";
 const BOOTSTRAP_PATH: &str = "etc/apt/apt.conf.d/99mmdebstrap";
 /// Size of an image. The file is sparse.
 const SIZE: &str = "6G";
+const FORMER: &str = include_str!("former.sh");
 const NEXT: &str = include_str!("next.sh");
 const PREPARE: &str = include_str!("prepare.sh");
 const AGENT_UNIT: &str = include_str!("../../../tests/agent/ddagent.service");
 
 /// What every system is made from.
-pub(super) const INPUTS: [&str; 5] = [NEXT, PREPARE, AGENT_UNIT, APT, SIZE];
+pub(super) const INPUTS: [&str; 6] = [FORMER, NEXT, PREPARE, AGENT_UNIT, APT, SIZE];
 
 /// Makes the system of one side with the packages, in the directory `dir`.
 pub(super) fn system(side: Side, packages: &Packages, dir: &Path) -> Result<()> {
@@ -48,6 +49,9 @@ pub(super) fn system(side: Side, packages: &Packages, dir: &Path) -> Result<()> 
     progress::step(&format!("install the packages of a {label}"), || {
         install(side, &packages.current, &staging)?;
         add_next(side, packages, &staging)?;
+        if side == Side::Guest {
+            add_former(&staging)?;
+        }
         prepare(side, &boot, &staging)
     })?;
     progress::step(&format!("make the disk of an installed {label}"), || {
@@ -101,6 +105,16 @@ fn add_next(side: Side, packages: &Packages, staging: &Path) -> Result<()> {
     command.args(["-euc", NEXT, "next", label(side)]);
     progress::quiet(&mut command, &log("next", side))?;
     Ok(fs::remove_dir_all(staging.join("packages"))?)
+}
+
+/// Adds a kernel that the module cannot be built for, as a machine has it that was upgraded.
+fn add_former(staging: &Path) -> Result<()> {
+    let (downloads, _lock) = cache::apt_downloads()?;
+    let mut command = Chroot::new(staging)
+        .bind(&downloads, "/var/cache/apt/archives")
+        .command("bash");
+    command.args(["-euc", FORMER]);
+    progress::quiet(&mut command, &log("former", Side::Guest))
 }
 
 /// Checks the installation, adds the agent, and copies the files to boot from to the directory
