@@ -118,6 +118,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         watch: &watch,
     };
     site.target_is_missed(&policyd)?;
+    site.device_has_errors(&faulty)?;
     site.device_fails(faulty)?;
     site.module_is_missing()?;
     let ddhostd = site.daemon_is_down(ddhostd)?;
@@ -344,6 +345,20 @@ impl Site<'_> {
         };
         self.watch
             .alerts(&[missed], &[], || set(TOO_MUCH), |()| set(MODEST))
+    }
+
+    /// Reads of the device of the SSD tier fail, so that it is not trusted until reads succeed.
+    fn device_has_errors(&self, faulty: &Faulty<'_>) -> Result<()> {
+        let errors = Expected {
+            name: "DoubleDeckerDeviceErrors",
+            labels: &[("path", faulty.path()), ("host", "l1")],
+        };
+        self.watch.alerts(
+            &[errors],
+            &["DoubleDeckerDeviceSuspect"],
+            || faulty.fail("error_reads"),
+            |()| faulty.heal(),
+        )
     }
 
     /// The device of the SSD tier refuses writes, and is removed.

@@ -27,6 +27,10 @@ const GLOBAL: &str = "global:
 /// What replaces each alert's `for:`, so that none is awaited for minutes. One failed scrape is too
 /// short for it, as with the shipped durations.
 const FOR: &str = "8s";
+/// Times over which alerts look back at errors of a device, and what replaces them, so that an
+/// alert ends soon after the last error.
+const LOOK_BACK: &str = "[1h]";
+const SHORT_LOOK_BACK: &str = "[30s]";
 /// The longest time of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -195,7 +199,7 @@ fn shortened(rules: &str) -> Result<String> {
     let mut count = 0;
     let lines = rules.lines().map(|line| {
         let Some((indent, _)) = line.split_once("for: ") else {
-            return line.to_owned();
+            return line.replace(LOOK_BACK, SHORT_LOOK_BACK);
         };
         count += 1;
         format!("{indent}for: {FOR}")
@@ -226,6 +230,7 @@ mod tests {
             RULES.matches("alert: ").count()
         );
         assert!(text.contains("        for: 8s\n") && !text.contains("for: 5m"));
+        assert!(text.contains("read_errors_total[30s]") && !text.contains(LOOK_BACK));
         assert!(shortened("groups: []").is_err());
     }
 
