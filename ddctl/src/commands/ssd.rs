@@ -398,7 +398,22 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
             None => Ok(()),
         }
     };
+    let index_limit = match arguments.index_memory {
+        Some(limit) => Some(limit.pages(tier::memory(&system.file("/proc/meminfo"))?)),
+        None => None,
+    };
+    let changed = ConfigChange {
+        waiting: arguments.wait.map(Wait::waiting),
+        retain: arguments.retain.map(|retain| retain == Retain::On),
+        index_limit,
+        deadline: arguments.deadline.map(|ms| ms * 1000),
+        ..ConfigChange::default()
+    };
     let editor = edit(context, arguments.save, |editor| editor.change(change))?;
+    // In one request, so that the module changes all of them or none.
+    if changed != ConfigChange::default() {
+        host.control.configure(&changed)?;
+    }
     if let Some((device, rate)) = budget {
         let pages = rate.pages(device.stats.places);
         host.control.set_write_budget(device.id, pages)?;
@@ -407,37 +422,21 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         report.write_budget_pages = Some(pages);
     }
     if let Some(wait) = arguments.wait {
-        let waiting = wait.waiting();
-        let words = match wait {
-            Wait::Auto => "in guests if devices are slow",
-            Wait::Host => "in the host",
-            Wait::Guest => "in guests",
+        text += match wait {
+            Wait::Auto => "Readers wait for devices in guests if devices are slow\n",
+            Wait::Host => "Readers wait for devices in the host\n",
+            Wait::Guest => "Readers wait for devices in guests\n",
         };
-        host.control.configure(&ConfigChange {
-            waiting: Some(waiting),
-            ..ConfigChange::default()
-        })?;
-        text += &format!("Readers wait for devices {words}\n");
-        report.waiting = Some(waiting_word(waiting));
+        report.waiting = Some(waiting_word(wait.waiting()));
     }
-    if let Some(retain) = arguments.retain {
-        let retain = retain == Retain::On;
-        host.control.configure(&ConfigChange {
-            retain: Some(retain),
-            ..ConfigChange::default()
-        })?;
+    if let Some(retain) = changed.retain {
         text += match retain {
             true => "Pages that guests read stay on the devices\n",
             false => "Pages that guests read leave the devices\n",
         };
         report.retain = Some(retain);
     }
-    if let Some(limit) = arguments.index_memory {
-        let pages = limit.pages(tier::memory(&system.file("/proc/meminfo"))?);
-        host.control.configure(&ConfigChange {
-            index_limit: Some(pages),
-            ..ConfigChange::default()
-        })?;
+    if let Some(pages) = index_limit {
         text += &match pages {
             0 => "The memory of the index is not limited\n".to_owned(),
             _ => format!(
@@ -448,10 +447,6 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         report.index_limit_pages = Some(pages);
     }
     if let Some(deadline) = arguments.deadline {
-        host.control.configure(&ConfigChange {
-            deadline: Some(deadline * 1000),
-            ..ConfigChange::default()
-        })?;
         text += &format!("Guests wait for a device for up to {deadline} ms\n");
         report.deadline_ms = Some(deadline);
     }

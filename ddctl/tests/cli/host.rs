@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use ddabi::{genl, ssd::Waiting};
-use ddnl::{Event, FlushTarget, Flushed};
+use ddnl::{ConfigChange, Event, FlushTarget, Flushed};
 use insta::assert_snapshot;
 
 #[test]
@@ -143,6 +143,22 @@ fn devices_of_the_ssd_tier() {
     };
     assert_eq!(waiting("guest"), Waiting::Guest);
     assert_eq!(waiting("host"), Waiting::Host);
+}
+
+/// The module then changes all of them or none.
+#[test]
+fn settings_of_the_ssd_tier_are_changed_by_one_request() {
+    let world = World::host();
+    world.run("ssd set --deadline 50 --wait guest --retain on --index-memory 64M");
+    let expected = ConfigChange {
+        deadline: Some(50_000),
+        waiting: Some(Waiting::Guest),
+        retain: Some(true),
+        index_limit: Some(64 << 8),
+        ..ConfigChange::default()
+    };
+    let configured = world.host.with(|state| state.configured.clone());
+    assert_eq!(configured, [expected]);
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct HostState {
     pub pools: Vec<Pool>,
     /// The devices of the SSD tier.
     pub devices: Vec<Device>,
+    /// The changes of settings, in order.
+    pub configured: Vec<ConfigChange>,
     /// The flush requests, in order.
     pub flushed: Vec<FlushTarget>,
     /// The reply to the next flush. The replies to later flushes are that no page is left.
@@ -66,6 +68,7 @@ impl Default for HostState {
             vms: Vec::new(),
             pools: Vec::new(),
             devices: Vec::new(),
+            configured: Vec::new(),
             flushed: Vec::new(),
             flush_step: Flushed::default(),
             gone: None,
@@ -165,6 +168,7 @@ impl HostControl for FakeHost {
             status.keep_free = change.keep_free.unwrap_or(status.keep_free);
             status.promote_free = change.promote_free.unwrap_or(status.promote_free);
             status.index_limit = change.index_limit.unwrap_or(status.index_limit);
+            state.configured.push(*change);
             let left = status.used.saturating_sub(status.limit);
             // By the next status request they have been evicted.
             status.used -= left;
