@@ -37,8 +37,10 @@ setting() {
     sed -n "s/^CONFIG_$1=//p" "$config" | tr -d '"'
 }
 
-# Prints the path of the compiler whose version is $1, if it is installed.
+# Prints the path of the compiler whose version is $1, if it is installed. A kernel without Rust has
+# no such version.
 find_rustc() {
+    [ -n "$1" ] || return 0
     for candidate in rustc "rustc-$2" "/usr/lib/rust-$2/bin/rustc"; do
         if [ "$("$candidate" --version 2>/dev/null)" = "$1" ]; then
             command -v "$candidate"
