@@ -33,7 +33,8 @@ pub(crate) struct Args {
     /// another kernel; implies --record
     #[arg(long, conflicts_with_all = ["quick", "scenarios"])]
     all: bool,
-    /// Add the result of each scenario to docs/results/scenarios.json, with the commit and the date
+    /// Add the result of each scenario to docs/results/scenarios.json when it ends, with the commit
+    /// and the date
     #[arg(long)]
     pub(crate) record: bool,
     /// Also run this number of them in their short form; others after each commit
@@ -151,9 +152,6 @@ struct Outcome {
     /// Targets of the run itself, which no test judges.
     #[serde(skip)]
     of_run: Vec<Target>,
-    /// Scenarios that ran, for the record.
-    #[serde(skip)]
-    runs: Vec<record::Run>,
 }
 
 impl Outcome {
@@ -249,9 +247,6 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         }
     }
     outcome.close(start);
-    if (args.all || args.record) && !outcome.runs.is_empty() {
-        record::write(&outcome)?;
-    }
     finish(args, &outcome)
 }
 

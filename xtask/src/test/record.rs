@@ -3,13 +3,16 @@
 //! The last run of each scenario, kept as data in the tree. All scenarios together take many hours,
 //! so that each entry has a commit and a date.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
 use ddlab::{Target, report};
 use serde::{Deserialize, Serialize};
 
-use super::Outcome;
 use crate::{commit, workspace};
 
 /// The file, relative to the top of the tree.
@@ -65,32 +68,49 @@ pub(super) struct Run {
     pub(super) targets: Vec<Target>,
 }
 
-/// Adds the scenarios of this run to the record, each in place of its previous entry.
-pub(super) fn write(outcome: &Outcome) -> Result<()> {
-    let state = State {
-        release: outcome.release.clone().context("no scenario ran")?,
-        commit: commit::name()?,
-        date: commit::today()?,
-    };
-    write_to(&workspace::top().join(RECORD), &outcome.runs, &state)?;
-    eprintln!("written: {RECORD}");
-    Ok(())
+/// Writes each scenario into the record as soon as it has ended, so that a run that is ended before
+/// its last scenario has recorded the others.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    path: PathBuf,
+    state: State,
 }
 
-fn write_to(path: &Path, runs: &[Run], state: &State) -> Result<()> {
-    let mut record: Record = match fs::read_to_string(path) {
-        Ok(text) => serde_json::from_str(&text)
-            .with_context(|| format!("{} is damaged; restore it with git", path.display()))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Record::new(),
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", path.display()));
-        }
-    };
-    for run in runs {
-        let before = record.remove(run.name).and_then(|entry| entry.failed);
-        record.insert(run.name.to_owned(), run.entry(state, before));
+impl Recorder {
+    /// Creates a recorder for scenarios on the kernel `release`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the record cannot be read, before hours are spent on scenarios.
+    pub(super) fn new(release: &str) -> Result<Self> {
+        let recorder = Self {
+            path: workspace::top().join(RECORD),
+            state: State {
+                release: release.to_owned(),
+                commit: commit::name()?,
+                date: commit::today()?,
+            },
+        };
+        read(&recorder.path)?;
+        Ok(recorder)
     }
-    report::write_json(path, &record)
+
+    /// Adds a run in place of the previous entry of its scenario.
+    pub(super) fn add(&self, run: &Run) -> Result<()> {
+        let mut record = read(&self.path)?;
+        let before = record.remove(run.name).and_then(|entry| entry.failed);
+        record.insert(run.name.to_owned(), run.entry(&self.state, before));
+        report::write_json(&self.path, &record)
+    }
+}
+
+fn read(path: &Path) -> Result<Record> {
+    match fs::read_to_string(path) {
+        Ok(text) => serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged; restore it with git", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Record::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
 }
 
 impl Run {
@@ -137,11 +157,14 @@ mod tests {
     fn runs_are_added_and_failures_stay() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("results/scenarios.json");
-        let write = |runs: &[Run], commit| write_to(&path, runs, &state(commit)).unwrap();
-        let read =
-            || -> Record { serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap() };
-        write(&[run("a", None), run("b", Some("no page\nof ten"))], "one");
-        write(&[run("b", None)], "two");
+        let add = |run: Run, commit| {
+            let (path, state) = (path.clone(), state(commit));
+            Recorder { path, state }.add(&run).unwrap();
+        };
+        let read = || read(&path).unwrap();
+        add(run("a", None), "one");
+        add(run("b", Some("no page\nof ten")), "one");
+        add(run("b", None), "two");
         let record = read();
         assert_eq!(record["a"].state, state("one"));
         let b = &record["b"];
@@ -151,7 +174,7 @@ mod tests {
             (failed.commit.as_str(), failed.error.as_str()),
             ("one", "no page")
         );
-        write(&[run("a", Some("later"))], "three");
+        add(run("a", Some("later")), "three");
         assert!(!read()["a"].passed && read()["b"] == record["b"]);
     }
 
@@ -160,7 +183,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("scenarios.json");
         fs::write(&path, "{").unwrap();
-        assert!(write_to(&path, &[run("a", None)], &state("one")).is_err());
+        let recorder = Recorder {
+            path: path.clone(),
+            state: state("one"),
+        };
+        assert!(recorder.add(&run("a", None)).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "{");
     }
 }

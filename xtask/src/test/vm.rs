@@ -16,7 +16,10 @@ use anyhow::{Result, bail};
 use ddlab::{Accel, Context, Scenario, Target, Verdict, selftest};
 use rustix::system::sysinfo;
 
-use super::{Args, Layer, Listed, Outcome, Test, record::Run};
+use super::{
+    Args, Layer, Listed, Outcome, Test,
+    record::{Recorder, Run},
+};
 use crate::{
     cache, commit,
     image::{self, Content, Extras},
@@ -170,6 +173,10 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
     };
     let artifacts = image::artifacts(&args.kernel, args.accel, content)?;
     outcome.release = Some(artifacts.release.clone());
+    let recorder = match args.all || args.record {
+        true => Some(Recorder::new(&artifacts.release)?),
+        false => None,
+    };
     let dir = workspace::target().join("test");
     fs::create_dir_all(&dir)?;
     let labs = args.jobs.map_or_else(
@@ -179,7 +186,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
     let verdicts = Mutex::new(BTreeMap::new());
     let next = AtomicUsize::new(0);
     // Each thread has a lab of its own, and takes the next scenario when it is done with one.
-    let work = || {
+    let work = || -> Result<()> {
         let mut context = Context::new(artifacts.clone(), args.accel, &dir, args.quick);
         loop {
             let number = next.fetch_add(1, Relaxed);
@@ -192,14 +199,22 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             let verdict = context.run(scenario);
             tell(scenario, &verdict);
             let mut verdicts = verdicts.lock().expect("no thread panics with the lock");
+            if let Some(recorder) = &recorder {
+                recorder.add(&run_of(scenario, *quick, &verdict))?;
+            }
             verdicts.insert(number, verdict);
         }
+        Ok(())
     };
     thread::scope(|scope| {
-        for _ in 0..labs.min(scenarios.len()) {
-            scope.spawn(work);
-        }
-    });
+        let labs = labs.min(scenarios.len());
+        let threads: Vec<_> = (0..labs).map(|_| scope.spawn(work)).collect();
+        let mut ends = threads.into_iter().map(|thread| {
+            let end = thread.join();
+            end.expect("no thread panics")
+        });
+        ends.try_for_each(|end| end)
+    })?;
     let verdicts = verdicts
         .into_inner()
         .expect("no thread panics with the lock");
@@ -208,25 +223,27 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
         outcome,
     );
     for (Selected { scenario, quick }, verdict) in selected.iter().zip(verdicts.into_values()) {
-        let seconds = verdict.took.as_secs_f64();
-        let error = verdict.error.as_ref().map(|error| format!("{error:#}"));
+        let run = run_of(scenario, *quick, &verdict);
         outcome.tests.push(Test {
             layer: Layer::Vm.name(),
-            name: scenario.name.to_owned(),
-            passed: error.is_none(),
-            seconds: Some(seconds),
-            error: error.clone(),
-        });
-        outcome.runs.push(Run {
-            name: scenario.name,
-            quick: *quick,
-            seconds,
-            error,
-            targets: verdict.targets.clone(),
+            name: run.name.to_owned(),
+            passed: run.error.is_none(),
+            seconds: Some(run.seconds),
+            error: run.error,
         });
         outcome.targets.extend(verdict.targets);
     }
     Ok(())
+}
+
+fn run_of(scenario: &Scenario, quick: bool, verdict: &Verdict) -> Run {
+    Run {
+        name: scenario.name,
+        quick,
+        seconds: verdict.took.as_secs_f64(),
+        error: verdict.error.as_ref().map(|error| format!("{error:#}")),
+        targets: verdict.targets.clone(),
+    }
 }
 
 /// Adds the number of repeated boots, which is a target of the run: each scenario passes if the
