@@ -19,6 +19,8 @@ pub fn flush<S: Session>(
     effort: &mut Effort,
 ) -> Part {
     if session.is_empty() {
+        // Pages that are put later must not be skipped by a flush of the same range.
+        session.with_unfinished(|unfinished| unfinished.forget_flush());
         return Part {
             pages: 0,
             done: true,

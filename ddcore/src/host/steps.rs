@@ -96,6 +96,11 @@ impl Unfinished {
         left.map_or((0, Cursor::default()), |left| (left.shard, left.cursor))
     }
 
+    /// Forgets the position of the flush that was left incomplete.
+    pub(super) fn forget_flush(&mut self) {
+        self.flush = None;
+    }
+
     fn save(&mut self, work: Work, (shard, cursor): (usize, Cursor)) {
         *self.of_kind(&work) = Some(Progress {
             work,

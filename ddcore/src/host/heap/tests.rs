@@ -351,6 +351,29 @@ fn a_flush_takes_the_pages_that_it_names() {
     assert_eq!(left(1), [true, true, false, false, false, true, true, true]);
 }
 
+/// A guest that repeats a flush after its pages were evicted, and put again, must get rid of all of
+/// them.
+#[test]
+fn a_flush_of_an_empty_session_begins_anew() {
+    const PAGES: u64 = 4000;
+    let tier = Arc::new(Tier::new(PAGES));
+    tier.set_floor(PAGES);
+    let host = Host::new(tier, 16, Short::default());
+    add_vm(&host, 1);
+    let fill = || (0..PAGES / u64::from(PUT)).for_each(|number| _ = put_number(&host, 0, number));
+    let vm = host.vm_list.borrow().vms()[0].clone();
+    let range = Range::File(file(0));
+    let mut batch = Batch::new();
+    let mut call = || flush(&vm.session, &range, &mut batch, &mut Effort::bounded());
+    fill();
+    assert!(!call().done);
+    evict_all(&vm.session, u64::MAX, Cause::Command);
+    assert_eq!((call().pages, used(&host, 0)), (0, 0));
+    fill();
+    while !call().done {}
+    assert_eq!(used(&host, 0), 0);
+}
+
 /// A vCPU runs no task of its guest during a call, whatever the size of the file.
 #[test]
 fn a_move_takes_several_calls_that_are_bounded() {
