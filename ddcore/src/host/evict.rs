@@ -113,9 +113,10 @@ pub fn evict_pool<S: Session>(session: &S, (pool, cause): (u32, Cause), max_page
     let Some(gauge) = session.gauge(pool) else {
         return 0;
     };
-    let (held, placed) = (gauge.held(), gauge.ssd());
-    let evicted = evict(session, (pool, cause), held.min(max_pages), None::<&()>);
-    let rest = placed.min(max_pages - evicted);
+    let held = gauge.held().min(max_pages);
+    let evicted = evict(session, (pool, cause), held, None::<&()>);
+    // Pages that were demoted in the meantime are counted here.
+    let rest = gauge.ssd().min(max_pages - evicted);
     evicted + evict_ssd(session, (pool, cause), rest, u64::MAX)
 }
 
