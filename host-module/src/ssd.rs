@@ -174,8 +174,7 @@ impl Ssd {
     /// Sets the limit of the index in pages, where 0 means that there is none.
     pub(crate) fn set_index_limit(&self, pages: u64) {
         self.index_limit.set(pages);
-        self.note_index();
-        self.make_index_room();
+        self.note_index_growth();
     }
 
     /// Notes the memory of the index, after it has changed. The sum of all processors' parts is
@@ -184,6 +183,13 @@ impl Ssd {
         if self.index_limit.pages() > 0 {
             self.index_limit.note(counters::index_pages());
         }
+    }
+
+    /// Notes that the index has grown, and evicts segments in the background if its limit is near,
+    /// whether pages enter the SSD tier or not.
+    pub(crate) fn note_index_growth(&self) {
+        self.note_index();
+        self.make_index_room();
     }
 
     /// Evicts segments in the background if the limit of the index is near. Returns whether the

@@ -2,6 +2,7 @@
 
 //! Eviction of segments in the background, when few are free or the limit of the index is near.
 
+use crate::ffi::queue;
 use crate::ssd::device::Device;
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
@@ -46,7 +47,10 @@ impl segments::Device for Device {
     }
 
     fn is_short(&self) -> bool {
-        self.takes_pages() && (self.free() < self.reserve() || is_index_large())
+        // Below a limit that was lowered by much, evictions would delay the unloading of the module.
+        !queue::is_leaving()
+            && self.takes_pages()
+            && (self.free() < self.reserve() || is_index_large())
     }
 
     fn evicted(&self) {

@@ -125,8 +125,8 @@ impl Shard {
                 let result = work(&mut index);
                 // Releases the lock first, so that the remaining `spare` is freed without it.
                 drop(index);
-                if spare.has_grown {
-                    note_index();
+                if let Some(host) = host().filter(|_| spare.has_grown) {
+                    host.ssd.note_index_growth();
                 }
                 return Ok(result);
             };
