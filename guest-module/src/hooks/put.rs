@@ -215,16 +215,33 @@ fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
         done: 0,
     };
     while rest.clone().next().is_some() {
-        let (count, stored) = put_call(state, rest.clone());
+        let Sent {
+            count,
+            stored,
+            is_unknown,
+        } = put_call(state, rest.clone());
         for (n, part) in rest.by_ref().take(count).enumerate() {
             finish(state, &part, stored & 1 << n != 0);
+            if is_unknown {
+                flush(state, &part);
+            }
         }
     }
 }
 
-/// Puts as many of the parts as fit into one call, at least one. Returns their number, and a bit
-/// for each that is set if the host stored the part.
-fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
+/// The result of a call.
+struct Sent {
+    /// Number of parts in it.
+    count: usize,
+    /// A bit for each part that is set if the host stored it.
+    stored: u64,
+    /// Whether the host stored some of the pages and did not say which. They count as not stored,
+    /// and have to be flushed, because no read would ask for them.
+    is_unknown: bool,
+}
+
+/// Puts as many of the parts as fit into one call, at least one.
+fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> Sent {
     let (session, mut call) = (state.channel.session(), state.channel.begin());
     let (mut count, mut pages) = (0, 0);
     let (mut first, mut sizes) = (Run::default(), [0; u64::BITS as usize]);
@@ -249,12 +266,13 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
         pages += more;
     }
     count!(state, put_offered, pages);
-    let mut stored = 0;
+    let (mut stored, mut is_unknown) = (0, false);
     if let (Some(session), Some(mut call)) = (session, call) {
         let start = Instant::<Monotonic>::now();
         count!(state, put_calls);
         if let Some(outcome) = state.send(&mut call, Operation::Put, session) {
             let all = !outcome.answered && outcome.pages == pages;
+            is_unknown = !outcome.answered && !all && outcome.pages > 0;
             for n in 0..count {
                 if all || call.succeeded(n) {
                     stored |= 1 << n;
@@ -273,7 +291,11 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
             tracepoints::put(pool, file.inode, index, pages, kept.sum(), latency);
         }
     }
-    (count, stored)
+    Sent {
+        count,
+        stored,
+        is_unknown,
+    }
 }
 
 /// Ends the put of a departure, or of a part of it: sets the bits of pages that the host has
@@ -286,8 +308,13 @@ pub(crate) fn finish(state: &State, departure: &Departure, stored: bool) {
     if !stored {
         count!(state, put_refused, pages);
     } else if finished.cancelled > 0 {
-        state
-            .flushes
-            .push_pages(*file, index, index + u64::from(pages) - 1);
+        flush(state, departure);
     }
+}
+
+/// Flushes the pages of a departure, or of a part of it, from the host.
+fn flush(state: &State, departure: &Departure) {
+    let Run { index, pages, .. } = departure.run;
+    let last = index + u64::from(pages) - 1;
+    state.flushes.push_pages(*departure.file(), index, last);
 }
