@@ -119,12 +119,19 @@ impl Storm {
         Self::hits(guest, SOME)
     }
 
-    /// Waits until this number of pages have come from the host.
+    /// Waits until this number of pages have come from the host, as long as some of them come from
+    /// time to time.
     pub(crate) fn hits(guest: &Machine, pages: u64) -> Result<()> {
-        let wanted = ddctl::counters(guest)?.get_hits + pages;
-        wait::until("pages come from the host", || {
-            Ok((ddctl::counters(guest)?.get_hits >= wanted).then_some(()))
-        })
+        let mut seen = ddctl::counters(guest)?.get_hits;
+        let wanted = seen + pages;
+        while seen < wanted {
+            let next = wanted.min(seen + SOME);
+            seen = wait::until("pages come from the host", || {
+                let now = ddctl::counters(guest)?.get_hits;
+                Ok((now >= next).then_some(now))
+            })?;
+        }
+        Ok(())
     }
 
     /// Ends it. Returns the targets for wrong reads, and for the minimum number of reads.
