@@ -110,6 +110,11 @@ fn without_module(lab: &Lab, content: &str) -> Result<()> {
     let doctor = guest.exec(["ddctl", "doctor", "--guest"])?;
     let said = doctor.text();
     eprintln!("    {}# ddctl doctor --guest\n{said}", guest.name());
+    for reason in ["lacks CONFIG_RUST", "it is not installed for this kernel"] {
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(said.contains(reason), "ddctl doctor does not say: {reason}");
+    }
+    ensure!(!doctor.exit.success(), "ddctl doctor has found no fault");
     Ok(())
 }
 
