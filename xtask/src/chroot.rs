@@ -69,7 +69,9 @@ impl Chroot {
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("RUSTFLAGS")
             .env_remove("RUSTUP_TOOLCHAIN")
-            .env_remove("LD_LIBRARY_PATH");
+            .env_remove("LD_LIBRARY_PATH")
+            // The directory need not exist inside.
+            .env_remove("TMPDIR");
         command
     }
 }
