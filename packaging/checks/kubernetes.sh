@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Checks the form of the manifest (`cargo xtask integrations`). Debian has no tool that checks the
-# schemas of Kubernetes without an API server; the Python package kubernetes-validate does.
+# Checks the form of the manifest (`cargo xtask integrations`). An API server checks its schemas
+# (runtimes/kubelet.sh).
 
 set -eu
 

@@ -34,7 +34,8 @@ impl Chroot {
     pub(crate) fn command(&self, program: &str) -> Command {
         let script = r#"
             root=$1; shift
-            # Container runtimes change the mount at /, which a plain directory has not.
+            # Container runtimes change the mount at /, which a plain directory has not. It becomes
+            # that of the namespace, from which programs enter a running container.
             mount --bind "$root" "$root"
             while [ "$1" != -- ]; do
                 mkdir -p "$root$2"
@@ -43,7 +44,9 @@ impl Chroot {
             done
             shift
             mount -t proc proc "$root/proc"
-            exec chroot "$root" "$@"
+            cd "$root"
+            mount --move . /
+            exec chroot . "$@"
         "#;
         let mut command = Command::new("setpriv");
         command
@@ -66,7 +69,9 @@ impl Chroot {
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("RUSTFLAGS")
             .env_remove("RUSTUP_TOOLCHAIN")
-            .env_remove("LD_LIBRARY_PATH");
+            .env_remove("LD_LIBRARY_PATH")
+            // The directory need not exist inside.
+            .env_remove("TMPDIR");
         command
     }
 }

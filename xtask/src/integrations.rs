@@ -7,10 +7,10 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{chroot::Chroot, package, progress, root, tools, workspace};
+use crate::{chroot::Chroot, kubernetes, package, progress, root, tools, workspace};
 
 /// Check the files for libvirt, Kubernetes, cloud-init, Ansible, RPM and Arch with their tools, and
-/// start Docker, containerd and LXC, whose containers policyd must find
+/// start Docker, containerd, LXC and a cluster of Kubernetes, whose containers policyd must find
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -21,7 +21,9 @@ const CHECKS: &str = "packaging/checks";
 
 /// The scripts that start runtimes. Files that they share have no name of a runtime.
 const RUNTIMES: &str = "packaging/checks/runtimes";
-const SHARED: [&str; 1] = ["expect"];
+const SHARED: [&str; 2] = ["expect", "node"];
+/// Those that need programs of Kubernetes.
+const KUBERNETES: [&str; 2] = ["crictl", "kubelet"];
 
 pub(crate) fn run(_: &Args) -> Result<bool> {
     package::install_missing()?;
@@ -29,13 +31,17 @@ pub(crate) fn run(_: &Args) -> Result<bool> {
     let mut failed = Vec::new();
     let root = root::integrations()?;
     for name in names(&top.join(CHECKS))? {
-        let root = Chroot::new(&root).bind(top.join(DIRECTORY), "/integrations");
-        check(root, &name, &format!("/checks/{name}.sh"), &mut failed);
+        let root = Chroot::new(&root);
+        check(Ok(root), &name, &format!("/checks/{name}.sh"), &mut failed);
     }
     let root = root::runtimes()?;
     let tools = tools::build(&["policyd"])?;
     for name in runtimes(&top.join(RUNTIMES))? {
-        let root = Chroot::new(&root).bind(&tools, "/tools");
+        let mut root = Ok(Chroot::new(&root).bind(&tools, "/tools"));
+        if KUBERNETES.contains(&name.as_str()) {
+            root =
+                kubernetes::programs().and_then(|programs| Ok(root?.bind(programs, "/kubernetes")));
+        }
         check(
             root,
             &name,
@@ -50,15 +56,20 @@ pub(crate) fn run(_: &Args) -> Result<bool> {
     Ok(true)
 }
 
-/// Executes a script in a root. Adds the name of a check that fails to `failed`.
-fn check(root: Chroot, name: &str, script: &str, failed: &mut Vec<String>) {
-    let root = root.bind(workspace::top().join(CHECKS), "/checks");
-    let mut command = root.command("sh");
-    command
-        .args(["-eux", script])
-        .env("PATH", "/tools:/usr/sbin:/usr/bin:/sbin:/bin");
-    let log = workspace::target().join(format!("log/integration-{name}.log"));
-    if let Err(error) = progress::step(name, || progress::quiet(&mut command, &log)) {
+/// Executes a script in a root, if there is one. Adds the name of a check that fails to `failed`.
+fn check(root: Result<Chroot>, name: &str, script: &str, failed: &mut Vec<String>) {
+    let execute = || {
+        let root = root?
+            .bind(workspace::top().join(CHECKS), "/checks")
+            .bind(workspace::top().join(DIRECTORY), "/integrations");
+        let mut command = root.command("sh");
+        command
+            .args(["-eux", script])
+            .env("PATH", "/tools:/kubernetes:/usr/sbin:/usr/bin:/sbin:/bin");
+        let log = workspace::target().join(format!("log/integration-{name}.log"));
+        progress::quiet(&mut command, &log)
+    };
+    if let Err(error) = progress::step(name, execute) {
         eprintln!("{error:#}");
         failed.push(name.to_owned());
     }
@@ -117,7 +128,7 @@ mod tests {
     #[test]
     fn every_runtime_that_is_started_is_described() {
         let found = runtimes(&workspace::top().join(RUNTIMES)).unwrap();
-        assert_eq!(found, ["containerd", "docker", "lxc"]);
+        assert_eq!(found, ["containerd", "crictl", "docker", "kubelet", "lxc"]);
         let page = text("docs/users/integrations.md");
         for name in found {
             assert!(page.contains(&format!("`packaging/checks/runtimes/{name}.sh`")));

@@ -30,6 +30,7 @@ mod config;
 mod emulator;
 mod image;
 mod initrd;
+mod kubernetes;
 mod mirror;
 mod modules;
 mod package;

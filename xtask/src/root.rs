@@ -50,8 +50,11 @@ const INTEGRATIONS: &str = "\
     ansible-core ansible-lint cloud-init libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu \
     makepkg python3 qemu-system-x86 rpm rpmlint yamllint";
 
-/// Container runtimes, and a program for the containers. Debian has neither nerdctl nor crictl.
-const RUNTIMES: &str = "busybox-static containerd docker-cli docker.io lxc runc";
+/// Container runtimes, a program for the containers, and what a cluster of Kubernetes needs. Debian
+/// has no nerdctl.
+const RUNTIMES: &str = "\
+    busybox-static containerd docker-cli docker.io etcd-server kubernetes-client lxc mount openssl \
+    runc";
 
 /// Returns the root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {

@@ -6,6 +6,9 @@
 # if policyd does not find the container.
 
 work=$(mktemp -d)
+# The hierarchy of cgroups whose paths policyd sees, and the directory in which it sees them.
+cgroups=/sys/fs/cgroup
+seen=$work/seen
 
 fail() {
     echo "FAILED: $*" >&2
@@ -42,7 +45,7 @@ mount_all() {
 
 # Removes what a script has made: its directory, and the cgroup $1, which the runtime leaves behind.
 leave() {
-    rmdir "/sys/fs/cgroup/$1" || :
+    rmdir "$cgroups/$1" || :
     rm -rf "$work"
 }
 
@@ -50,19 +53,19 @@ leave() {
 # file. policyd sees the paths of all cgroups in a directory of their own, because the machine that
 # runs this may count memory in version 1, which policyd refuses.
 check() {
-    rm -rf "$work/cgroup"
-    (cd /sys/fs/cgroup && find . -type d) | while read -r path; do
-        mkdir -p "$work/cgroup/$path"
+    rm -rf "$seen/cgroup"
+    (cd "$cgroups" && find . -type d) | while read -r path; do
+        mkdir -p "$seen/cgroup/$path"
     done
-    echo memory >"$work/cgroup/cgroup.controllers"
-    cat >"$work/policyd.toml" <<END
-cgroup_root = "$work/cgroup"
+    echo memory >"$seen/cgroup/cgroup.controllers"
+    cat >"$seen/policyd.toml" <<END
+cgroup_root = "$seen/cgroup"
 $2
 [[container]]
 name = "found"
 $1
 END
-    policyd check --strict "$work/policyd.toml"
+    policyd check --strict "$seen/policyd.toml"
 }
 
 expect_found() {
