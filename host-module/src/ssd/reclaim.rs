@@ -47,7 +47,7 @@ impl segments::Device for Device {
     }
 
     fn is_short(&self) -> bool {
-        // Below a limit that was lowered by much, evictions would delay the unloading of the module.
+        // Below a limit that was lowered by much, evictions would delay the module's unloading.
         !queue::is_leaving()
             && self.takes_pages()
             && (self.free() < self.reserve() || is_index_large())

@@ -216,7 +216,7 @@ impl GuestConfig {
         self
     }
 
-    /// Makes it the same Debian with its former kernel, for which there is no module of the project.
+    /// Makes it the same Debian with its former kernel, for which the project has no module.
     #[must_use]
     pub fn former_kernel(mut self) -> Self {
         self.system = System::Former;
