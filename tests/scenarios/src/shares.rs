@@ -41,8 +41,9 @@ const OFF: f64 = 3.0;
 /// Maximum deviation on average over some seconds. It was at most 0.6.
 const MEAN_OFF: f64 = 1.0;
 /// Maximum time in seconds until shares follow new weights, by the host's clock. Under emulation it
-/// took at most 1.5 s; on a real processor memory moves many times as fast.
-const SOON: f64 = 2.5;
+/// took at most 1.5 s on an idle machine, and 2.9 s on one that had half of the time for it; on a
+/// real processor memory moves many times as fast.
+const SOON: f64 = 4.5;
 const SOON_KVM: f64 = 2.0;
 /// Maximum time in seconds until a newcomer that reads has its share. It has to fill its own memory
 /// first. It took at most 3.7 s; the machines of tests differ by a factor of three.
