@@ -99,7 +99,7 @@ fi
 
 # Other programs that the preparation of a kernel's source needs.
 missing=
-for program in bc bison cpio flex make xz; do
+for program in bc bison cpio flex make python3 xz; do
     command -v "$program" >/dev/null || missing="$missing $(package_of "$program")"
 done
 [ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"

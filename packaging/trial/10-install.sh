@@ -9,7 +9,7 @@
 
 apt-get update
 install_debian "linux-image-$KERNEL" "linux-headers-$KERNEL" \
-    bc bison cpio flex libelf-dev libssl-dev man-db systemd
+    bc bison cpio flex libelf-dev libssl-dev man-db python3 systemd
 
 series=${KERNEL%%.*}.$(echo "$KERNEL" | cut -d. -f2)
 old=6.12.900-old

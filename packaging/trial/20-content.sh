@@ -54,10 +54,9 @@ for daemon in ddhostd policyd; do
     # No unit is enabled, because the administrator has to edit its file first.
     [ "$(systemctl is-enabled "$unit" || :)" = disabled ] || fail "$unit is enabled"
     # An upgrade restarts the daemon if it runs, and a removal stops it. No service manager runs here.
-    for script in postinst:'$_dh_action' prerm:stop; do
-        grep -q "deb-systemd-invoke ${script#*:} '$unit'" \
-            "/var/lib/dpkg/info/doubledecker-tools.${script%:*}" ||
-            fail "no ${script%:*} for $unit"
+    for script in postinst prerm; do
+        grep -q "deb-systemd-invoke .*'$unit'" \
+            "/var/lib/dpkg/info/doubledecker-tools.$script" || fail "no $script for $unit"
     done
 done
 # A file with an error is refused, and the message has the place of the error.

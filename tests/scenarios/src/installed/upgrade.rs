@@ -37,6 +37,8 @@ const HOME: &str = "/root";
 /// Weight of the load's containers for processor time. Units of systemd have 100, so that apt gets
 /// most of it.
 const CPU_WEIGHT: &str = "20";
+/// Where Debian keeps until a purge which units were enabled.
+const UNITS: &str = "/var/lib/systemd/deb-systemd-helper-enabled/";
 /// Number of reads that must have been compared.
 const MIN_READS: u64 = 1_000;
 
@@ -85,7 +87,9 @@ fn upgrade(lab: &Lab, steps: &[Step], page: &Upgrade) -> Result<Vec<Target>> {
     storm.stop(&guest)?;
     let mut targets = Vec::from(storm.verdict("upgrade", MIN_READS)?);
     site.perform(&apt, HOME)?;
-    site.keeps("after the removal", |path| path.starts_with("/etc/"))?;
+    site.keeps("after the removal", |path| {
+        path.starts_with("/etc/") || path.starts_with(UNITS)
+    })?;
     let purge = apt.into_iter().map(|step| Step {
         command: step.command.replace("apt remove ", "apt purge "),
         ..step
