@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use ddlab::{Target, report};
+use ddlab::{Scenario, Target, Verdict, report};
 use serde::{Deserialize, Serialize};
 
 use crate::{commit, workspace};
@@ -114,6 +114,17 @@ fn read(path: &Path) -> Result<Record> {
 }
 
 impl Run {
+    /// Takes the result of a scenario from its verdict.
+    pub(super) fn new(scenario: &Scenario, quick: bool, verdict: Verdict) -> Self {
+        Self {
+            name: scenario.name,
+            quick,
+            seconds: verdict.took.as_secs_f64(),
+            error: verdict.error.map(|error| format!("{error:#}")),
+            targets: verdict.targets,
+        }
+    }
+
     fn entry(&self, state: &State, failed_before: Option<Failure>) -> Entry {
         let failed = self.error.as_ref().map(|error| Failure {
             commit: state.commit.clone(),

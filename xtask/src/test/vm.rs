@@ -183,7 +183,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
         || affordable_labs(args.accel.resolve(&artifacts.qemu)),
         usize::from,
     );
-    let verdicts = Mutex::new(BTreeMap::new());
+    let runs = Mutex::new(BTreeMap::new());
     let next = AtomicUsize::new(0);
     // Each thread has a lab of its own, and takes the next scenario when it is done with one.
     let work = || -> Result<()> {
@@ -198,11 +198,13 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             eprintln!("{place} {}: {}", scenario.name, scenario.about);
             let verdict = context.run(scenario);
             tell(scenario, &verdict);
-            let mut verdicts = verdicts.lock().expect("no thread panics with the lock");
+            let retries = verdict.retries;
+            let run = Run::new(scenario, *quick, verdict);
+            let mut runs = runs.lock().expect("no thread panics with the lock");
             if let Some(recorder) = &recorder {
-                recorder.add(&run_of(scenario, *quick, &verdict))?;
+                recorder.add(&run)?;
             }
-            verdicts.insert(number, verdict);
+            runs.insert(number, (run, retries));
         }
         Ok(())
     };
@@ -215,15 +217,9 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
         });
         ends.try_for_each(|end| end)
     })?;
-    let verdicts = verdicts
-        .into_inner()
-        .expect("no thread panics with the lock");
-    count_retries(
-        verdicts.values().map(|verdict| verdict.retries).sum(),
-        outcome,
-    );
-    for (Selected { scenario, quick }, verdict) in selected.iter().zip(verdicts.into_values()) {
-        let run = run_of(scenario, *quick, &verdict);
+    let runs = runs.into_inner().expect("no thread panics with the lock");
+    count_retries(runs.values().map(|(_, retries)| retries).sum(), outcome);
+    for (run, _) in runs.into_values() {
         outcome.tests.push(Test {
             layer: Layer::Vm.name(),
             name: run.name.to_owned(),
@@ -231,19 +227,9 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             seconds: Some(run.seconds),
             error: run.error,
         });
-        outcome.targets.extend(verdict.targets);
+        outcome.targets.extend(run.targets);
     }
     Ok(())
-}
-
-fn run_of(scenario: &Scenario, quick: bool, verdict: &Verdict) -> Run {
-    Run {
-        name: scenario.name,
-        quick,
-        seconds: verdict.took.as_secs_f64(),
-        error: verdict.error.as_ref().map(|error| format!("{error:#}")),
-        targets: verdict.targets.clone(),
-    }
 }
 
 /// Adds the number of repeated boots, which is a target of the run: each scenario passes if the
