@@ -379,25 +379,6 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
     };
     let budget = device.zip(arguments.write_budget);
     let system = context.system;
-    let change = |file: &mut Document| {
-        if let Some((device, rate)) = budget {
-            let path = &device.path;
-            file.set_device(path, is_it(system, path), Some(rate))?;
-        }
-        if let Some(wait) = arguments.wait {
-            file.set_wait(wait.waiting())?;
-        }
-        if let Some(retain) = arguments.retain {
-            file.set_retain(retain == Retain::On)?;
-        }
-        if let Some(limit) = arguments.index_memory {
-            file.set_index_memory(limit)?;
-        }
-        match arguments.deadline {
-            Some(deadline) => file.set_deadline(deadline),
-            None => Ok(()),
-        }
-    };
     let index_limit = match arguments.index_memory {
         Some(limit) => Some(limit.pages(tier::memory(&system.file("/proc/meminfo"))?)),
         None => None,
@@ -408,6 +389,25 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         index_limit,
         deadline: arguments.deadline.map(|ms| ms * 1000),
         ..ConfigChange::default()
+    };
+    let change = |file: &mut Document| {
+        if let Some((device, rate)) = budget {
+            let path = &device.path;
+            file.set_device(path, is_it(system, path), Some(rate))?;
+        }
+        if let Some(waiting) = changed.waiting {
+            file.set_wait(waiting)?;
+        }
+        if let Some(retain) = changed.retain {
+            file.set_retain(retain)?;
+        }
+        if let Some(limit) = arguments.index_memory {
+            file.set_index_memory(limit)?;
+        }
+        match arguments.deadline {
+            Some(deadline) => file.set_deadline(deadline),
+            None => Ok(()),
+        }
     };
     let editor = edit(context, arguments.save, |editor| editor.change(change))?;
     // In one request, so that the module changes all of them or none.
