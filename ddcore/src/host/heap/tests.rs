@@ -351,25 +351,35 @@ fn a_flush_takes_the_pages_that_it_names() {
     assert_eq!(left(1), [true, true, false, false, false, true, true, true]);
 }
 
+/// Returns a host with a VM, and with memory for `pages` pages.
+fn host_of(pages: u64) -> Host<Short> {
+    let tier = Arc::new(Tier::new(pages));
+    tier.set_floor(pages);
+    let host = Host::new(tier, 16, Short::default());
+    add_vm(&host, 1);
+    host
+}
+
+/// Puts the first `pages` pages of a file.
+fn put_pages(host: &Host<Short>, pages: u64) {
+    (0..pages / u64::from(PUT)).for_each(|number| _ = put_number(host, 0, number));
+}
+
 /// A guest that repeats a flush after its pages were evicted, and put again, must get rid of all of
 /// them.
 #[test]
 fn a_flush_of_an_empty_session_begins_anew() {
     const PAGES: u64 = 4000;
-    let tier = Arc::new(Tier::new(PAGES));
-    tier.set_floor(PAGES);
-    let host = Host::new(tier, 16, Short::default());
-    add_vm(&host, 1);
-    let fill = || (0..PAGES / u64::from(PUT)).for_each(|number| _ = put_number(&host, 0, number));
+    let host = host_of(PAGES);
     let vm = host.vm_list.borrow().vms()[0].clone();
     let range = Range::File(file(0));
     let mut batch = Batch::new();
     let mut call = || flush(&vm.session, &range, &mut batch, &mut Effort::bounded());
-    fill();
+    put_pages(&host, PAGES);
     assert!(!call().done);
     evict_all(&vm.session, u64::MAX, Cause::Command);
     assert_eq!((call().pages, used(&host, 0)), (0, 0));
-    fill();
+    put_pages(&host, PAGES);
     while !call().done {}
     assert_eq!(used(&host, 0), 0);
 }
@@ -378,11 +388,8 @@ fn a_flush_of_an_empty_session_begins_anew() {
 #[test]
 fn a_move_takes_several_calls_that_are_bounded() {
     const PAGES: u64 = 4000;
-    let tier = Arc::new(Tier::new(PAGES));
-    tier.set_floor(PAGES);
-    let host = Host::new(tier, 16, Short::default());
-    add_vm(&host, 1);
-    (0..PAGES / u64::from(PUT)).for_each(|number| _ = put_number(&host, 0, number));
+    let host = host_of(PAGES);
+    put_pages(&host, PAGES);
     assert_eq!((used(&host, 0), used(&host, 1)), (PAGES, 0));
     let vm = host.vm_list.borrow().vms()[0].clone();
     let mut moved = Vec::new();
